@@ -1,0 +1,202 @@
+//! What everyone sees: the state of every sensor and device now, and what has not been published yet.
+//!
+//! Links write here, tools and the publisher read here; neither waits for the other. What changed is kept as one mark per
+//! sensor and device, not as a queue: a broker that is away costs nothing but the marks, and on its return the present
+//! state is published, never a backlog of old ones.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::registry::reading::{DeviceState, DeviceStatus, Fault, NoValueNow, Sample, SensorState, Stamp};
+use crate::registry::{DeviceIndex, Registry, SensorIndex};
+
+/// The shared state. One lock, held for one look or one update and never across a wait.
+#[derive(Debug)]
+pub struct Board {
+    registry: Arc<Registry>,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sensors: Vec<Slot>,
+    devices: Vec<DeviceState>,
+    unpublished_sensors: Marks,
+    unpublished_devices: Marks,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    state: SensorState,
+    marked_at: Option<Instant>,
+    shown_stale: bool,
+}
+
+/// A set of places, each in it at most once, taken in the order of marking. Full is impossible: it holds each place once.
+#[derive(Debug)]
+struct Marks {
+    marked: Vec<bool>,
+    order: std::collections::VecDeque<u32>,
+}
+
+impl Marks {
+    fn new(places: usize) -> Marks {
+        Marks { marked: vec![false; places], order: std::collections::VecDeque::with_capacity(places) }
+    }
+
+    fn mark(&mut self, place: usize) {
+        if !self.marked[place] {
+            self.marked[place] = true;
+            self.order.push_back(place as u32);
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let place = self.order.pop_front()?;
+        self.marked[place as usize] = false;
+        Some(place)
+    }
+}
+
+/// What there is to publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The state of a sensor.
+    Sensor(SensorIndex),
+    /// The state of a device.
+    Device(DeviceIndex),
+}
+
+impl Board {
+    /// A board on which nothing has been read yet.
+    pub fn new(registry: Arc<Registry>) -> Board {
+        let sensors = registry.sensors().len();
+        let devices = registry.devices().len();
+        let inner = Inner {
+            sensors: (0..sensors).map(|_| Slot::default()).collect(),
+            devices: vec![DeviceState::default(); devices],
+            unpublished_sensors: Marks::new(sensors),
+            unpublished_devices: Marks::new(devices),
+        };
+        Board { registry, inner: Mutex::new(inner), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes an answer for a sensor. It is marked for publishing when it says something new, or when the last mark is older
+    /// than `at_least_every`.
+    pub fn sensor_answered(&self, index: SensorIndex, sample: Sample, at_least_every: Duration) {
+        let now = sample.read_at().instant;
+        let mut inner = self.lock();
+        let slot = &mut inner.sensors[index.place()];
+        let known = slot.state.fresh(now, Duration::MAX).is_ok_and(|last| last.says_the_same(&sample));
+        let due = slot.marked_at.is_none_or(|then| now.saturating_duration_since(then) >= at_least_every);
+        slot.state.answered(sample);
+        if !known || due || slot.shown_stale {
+            self.mark_sensor(&mut inner, index, now);
+        }
+    }
+
+    /// Takes a failure for a sensor, and marks it when the failure is another than before.
+    pub fn sensor_failed(&self, index: SensorIndex, fault: Fault, at: Stamp) {
+        let mut inner = self.lock();
+        let slot = &mut inner.sensors[index.place()];
+        let known = slot.state.fault() == Some(fault);
+        slot.state.failed(fault, at);
+        if !known {
+            self.mark_sensor(&mut inner, index, at.instant);
+        }
+    }
+
+    /// Marks every sensor whose value has grown older than its `max_age` since it was published.
+    ///
+    /// A link that hangs would otherwise leave a good reading retained on the broker.
+    pub fn mark_stale(&self, now: Instant) {
+        let mut inner = self.lock();
+        for (index, sensor) in self.registry.sensors() {
+            let slot = &mut inner.sensors[index.place()];
+            let stale = matches!(slot.state.fresh(now, sensor.max_age), Err(NoValueNow::Stale { .. }));
+            if stale && !slot.shown_stale {
+                self.mark_sensor(&mut inner, index, now);
+                inner.sensors[index.place()].shown_stale = true;
+            }
+        }
+    }
+
+    fn mark_sensor(&self, inner: &mut Inner, index: SensorIndex, now: Instant) {
+        let slot = &mut inner.sensors[index.place()];
+        slot.marked_at = Some(now);
+        slot.shown_stale = false;
+        inner.unpublished_sensors.mark(index.place());
+        self.changed.notify_one();
+    }
+
+    /// Changes the state of a device, and marks it when its status changed in a way that is published.
+    pub fn update_device(&self, index: DeviceIndex, at: Stamp, change: impl FnOnce(&mut DeviceState)) {
+        let mut inner = self.lock();
+        let state = &mut inner.devices[index.place()];
+        let before = state.status;
+        change(state);
+        if before != state.status {
+            if std::mem::discriminant(&before) != std::mem::discriminant(&state.status) {
+                state.since = Some(at);
+            }
+            inner.unpublished_devices.mark(index.place());
+            self.changed.notify_one();
+        }
+    }
+
+    /// Looks at a sensor's state under the lock; keep it short.
+    pub fn look<T>(&self, index: SensorIndex, look: impl FnOnce(&SensorState) -> T) -> T {
+        look(&self.lock().sensors[index.place()].state)
+    }
+
+    /// The state of a device.
+    pub fn device(&self, index: DeviceIndex) -> DeviceState {
+        self.lock().devices[index.place()].clone()
+    }
+
+    /// When the sensor's device will be tried again, if it is offline and that is known.
+    pub fn next_try(&self, index: DeviceIndex) -> Option<Instant> {
+        match self.lock().devices[index.place()].status {
+            DeviceStatus::Offline { next_try, .. } => next_try,
+            _ => None,
+        }
+    }
+
+    /// Marks everything, so that the present state is published: after the broker came (back).
+    pub fn mark_all(&self) {
+        let mut inner = self.lock();
+        for place in 0..inner.devices.len() {
+            inner.unpublished_devices.mark(place);
+        }
+        for place in 0..inner.sensors.len() {
+            inner.unpublished_sensors.mark(place);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Takes the next change to publish; devices first. Waits until there is one.
+    pub async fn next_change(&self) -> Change {
+        loop {
+            if let Some(change) = self.try_next_change() {
+                return change;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Takes the next change to publish, if there is one.
+    pub fn try_next_change(&self) -> Option<Change> {
+        let mut inner = self.lock();
+        if let Some(place) = inner.unpublished_devices.take() {
+            return Some(Change::Device(DeviceIndex(place)));
+        }
+        inner.unpublished_sensors.take().map(|place| Change::Sensor(SensorIndex(place)))
+    }
+}

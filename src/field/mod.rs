@@ -1,0 +1,6 @@
+//! The plant side: one task per link, each the owner of its socket or port, its schedule and its only retry loop.
+//!
+//! Nothing here waits for the broker or for an agent. [`plan`] decides what to ask together, [`link`] asks it, and
+//! everyone else has a [`handle`].
+
+pub mod handle;

@@ -1,0 +1,3 @@
+//! The agents' side: topics and wire shapes, the broker, and calls.
+
+pub mod topics;

@@ -1,0 +1,318 @@
+//! A value with its time, or a typed reason why there is none.
+//!
+//! [`Sample`] keeps its value private. The only way to it is [`Sample::at`], which gives the value *together with its age*,
+//! and the only way to a value fit for an answer is [`SensorState::fresh`], which gives an [`Aged`] no older than allowed or
+//! says why not. So no path can hand out a value without its age, or an old value as a new one.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::modbus::exception::ExceptionCode;
+use crate::quantity::Value;
+
+/// A moment by both clocks: ages come from the monotonic one, timestamps for people from the wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The monotonic clock.
+    pub instant: Instant,
+    /// The wall clock at the same moment.
+    pub wall: SystemTime,
+}
+
+/// What a device answered for one sensor, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    value: Value,
+    words: Box<[u16]>,
+    in_range: bool,
+    read_at: Stamp,
+    seq: u64,
+}
+
+impl Sample {
+    /// A sample whose device answered at `read_at` with these words. A single bit is one word, 0 or 1.
+    pub fn new(value: Value, words: &[u16], in_range: bool, read_at: Stamp) -> Sample {
+        Sample { value, words: words.into(), in_range, read_at, seq: 0 }
+    }
+
+    /// When the device answered.
+    pub fn read_at(&self) -> Stamp {
+        self.read_at
+    }
+
+    /// The value, with its age at `now`.
+    pub fn at(&self, now: Instant) -> Aged<'_> {
+        Aged { sample: self, age: now.saturating_duration_since(self.read_at.instant) }
+    }
+}
+
+/// A value and its age, which cannot be parted.
+#[derive(Clone, Copy, Debug)]
+pub struct Aged<'a> {
+    sample: &'a Sample,
+    age: Duration,
+}
+
+impl<'a> Aged<'a> {
+    /// The engineering value.
+    pub fn value(&self) -> &'a Value {
+        &self.sample.value
+    }
+
+    /// The registers as they came, or one word of 0 or 1 for a bit.
+    pub fn words(&self) -> &'a [u16] {
+        &self.sample.words
+    }
+
+    /// How old the value is.
+    pub fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// When the device answered.
+    pub fn read_at(&self) -> Stamp {
+        self.sample.read_at
+    }
+
+    /// Whether the value lies in the engineering range.
+    pub fn in_range(&self) -> bool {
+        self.sample.in_range
+    }
+
+    /// Whether both say the same: the same words, in range or not.
+    pub fn says_the_same(&self, other: &Sample) -> bool {
+        self.sample.words == other.words && self.sample.in_range == other.in_range
+    }
+
+    /// The running number of the reading of this sensor since the start.
+    pub fn seq(&self) -> u64 {
+        self.sample.seq
+    }
+}
+
+/// Why a device cannot be reached, as far as the gateway can tell (contract, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OfflineCause {
+    /// The host refuses the connection.
+    Refused,
+    /// There is no way to the host, or its name is not known.
+    NoRoute,
+    /// The host takes connections, or the port is open, but no answer comes.
+    ConnectedButSilent,
+    /// A gateway in between says that the unit does not answer (exceptions 10 and 11).
+    UnitSilentBehindGateway,
+    /// Answers come, but damaged ones.
+    LineNoise,
+    /// The device answers with a failure of its own (exception 4 and rarer ones).
+    DeviceException,
+    /// The serial port is not there, or cannot be opened.
+    PortGone,
+    /// The device is left alone until its next try.
+    Resting,
+}
+
+impl OfflineCause {
+    /// Its name in the contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            OfflineCause::Refused => "refused",
+            OfflineCause::NoRoute => "no_route",
+            OfflineCause::ConnectedButSilent => "connected_but_silent",
+            OfflineCause::UnitSilentBehindGateway => "unit_silent_behind_gateway",
+            OfflineCause::LineNoise => "line_noise",
+            OfflineCause::DeviceException => "device_exception",
+            OfflineCause::PortGone => "port_gone",
+            OfflineCause::Resting => "resting",
+        }
+    }
+
+    /// Whether the cause concerns every device of the link.
+    pub fn concerns_the_link(self) -> bool {
+        matches!(self, OfflineCause::Refused | OfflineCause::NoRoute | OfflineCause::PortGone)
+    }
+}
+
+/// Why the last try to read a sensor gave no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The device cannot be reached.
+    Offline(OfflineCause),
+    /// The device says that the register does not exist or may not be read so (exceptions 1, 2, 3).
+    Refused(ExceptionCode),
+    /// The device says that it is busy (exceptions 5, 6).
+    Busy(ExceptionCode),
+    /// The device answered with its code for "no value".
+    NoValue,
+    /// The device answered with a float that is no number, or with bytes that are no text.
+    NotANumber,
+}
+
+impl Fault {
+    /// The reason in a published reading (contract, section 4), where there was a good value before or not.
+    pub fn reason(self, ever_read: bool) -> &'static str {
+        match self {
+            Fault::Offline(OfflineCause::DeviceException) => "device_failure",
+            Fault::Offline(_) if ever_read => "comm_failure",
+            Fault::Offline(_) => "no_data",
+            Fault::Refused(_) => "config_error",
+            Fault::Busy(_) => "device_busy",
+            Fault::NoValue | Fault::NotANumber => "sensor_failure",
+        }
+    }
+}
+
+/// What is known of a sensor now.
+#[derive(Clone, Debug, Default)]
+pub struct SensorState {
+    last: Option<Sample>,
+    fault: Option<(Fault, Stamp)>,
+    seq: u64,
+}
+
+/// Why a sensor has no value to give. There is nothing between this and an [`Aged`] value.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum NoValueNow<'a> {
+    /// The sensor has not been read since the start.
+    #[error("not read since the start")]
+    NeverRead,
+    /// The last try failed.
+    #[error("the last try failed")]
+    Failed {
+        /// How.
+        fault: Fault,
+        /// Since when it has been failing so.
+        since: Stamp,
+        /// The last value, which is no answer.
+        last: Option<Aged<'a>>,
+    },
+    /// There is a value, but an older one than allowed.
+    #[error("older than allowed")]
+    Stale {
+        /// The value, which is no answer.
+        last: Aged<'a>,
+    },
+}
+
+impl SensorState {
+    /// Takes an answer of the device.
+    pub fn answered(&mut self, mut sample: Sample) {
+        self.seq += 1;
+        sample.seq = self.seq;
+        self.last = Some(sample);
+        self.fault = None;
+    }
+
+    /// Takes a failure. The last value is kept apart; `since` of the same failure stays the first one's.
+    pub fn failed(&mut self, fault: Fault, at: Stamp) {
+        match self.fault {
+            Some((known, _)) if known == fault => {}
+            Some((Fault::Offline(_), since)) if matches!(fault, Fault::Offline(_)) => self.fault = Some((fault, since)),
+            _ => self.fault = Some((fault, at)),
+        }
+    }
+
+    /// The value, if the last try gave one and it is no older than `max_age`.
+    pub fn fresh(&self, now: Instant, max_age: Duration) -> Result<Aged<'_>, NoValueNow<'_>> {
+        let last = self.last.as_ref().map(|sample| sample.at(now));
+        match (self.fault, last) {
+            (Some((fault, since)), last) => Err(NoValueNow::Failed { fault, since, last }),
+            (None, None) => Err(NoValueNow::NeverRead),
+            (None, Some(last)) if last.age() > max_age => Err(NoValueNow::Stale { last }),
+            (None, Some(last)) => Ok(last),
+        }
+    }
+
+    /// Whether the last try failed, and how.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.map(|(fault, _)| fault)
+    }
+}
+
+/// Whether a device answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceStatus {
+    /// Not asked yet since the start.
+    #[default]
+    Unknown,
+    /// The last request was answered, and every sensor of it has a value.
+    Online,
+    /// It answers, but for some sensors with a refusal or without a value.
+    Degraded,
+    /// It cannot be reached.
+    Offline {
+        /// Why not.
+        cause: OfflineCause,
+        /// When it will be tried again; `None` when that is up to the link.
+        next_try: Option<Instant>,
+    },
+}
+
+impl DeviceStatus {
+    /// Its name in the contract; a device that was not asked yet is offline: pain 3, it is online after a good answer.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceStatus::Online => "online",
+            DeviceStatus::Degraded => "degraded",
+            DeviceStatus::Unknown | DeviceStatus::Offline { .. } => "offline",
+        }
+    }
+}
+
+/// What is known of a device now.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceState {
+    /// Whether it answers.
+    pub status: DeviceStatus,
+    /// Since when it has had this status; `None` before the first request.
+    pub since: Option<Stamp>,
+    /// When it last answered anything.
+    pub last_answer: Option<Stamp>,
+    /// Requests sent to it since the start.
+    pub requests: u64,
+    /// How many of them got no usable answer.
+    pub failures: u64,
+    /// How long the last answer took.
+    pub last_latency: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(instant: Instant) -> Stamp {
+        Stamp { instant, wall: SystemTime::UNIX_EPOCH }
+    }
+
+    fn sample(number: i128, at: Instant) -> Sample {
+        Sample::new(Value::Integer(number), &[number as u16], true, stamp(at))
+    }
+
+    #[test]
+    fn a_value_older_than_allowed_is_no_answer() {
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        assert!(matches!(state.fresh(start, Duration::MAX), Err(NoValueNow::NeverRead)));
+        state.answered(sample(7, start));
+        let later = start + Duration::from_secs(3);
+        assert_eq!(state.fresh(later, Duration::from_secs(3)).expect("fresh").age(), Duration::from_secs(3));
+        let too_late = later + Duration::from_millis(1);
+        assert!(matches!(state.fresh(too_late, Duration::from_secs(3)), Err(NoValueNow::Stale { .. })));
+    }
+
+    #[test]
+    fn a_failure_hides_the_value_at_once_and_keeps_it_apart() {
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        state.answered(sample(7, start));
+        let silent = Fault::Offline(OfflineCause::ConnectedButSilent);
+        state.failed(silent, stamp(start + Duration::from_secs(1)));
+        state.failed(silent, stamp(start + Duration::from_secs(2)));
+        let Err(NoValueNow::Failed { fault, since, last }) = state.fresh(start, Duration::MAX) else {
+            panic!("a failed sensor has no value");
+        };
+        assert_eq!(fault, silent);
+        assert_eq!(since.instant, start + Duration::from_secs(1), "offline since the first failure");
+        assert_eq!(last.map(|last| last.value().clone()), Some(Value::Integer(7)));
+        state.answered(sample(8, start + Duration::from_secs(3)));
+        assert!(state.fresh(start, Duration::MAX).is_ok());
+    }
+}

@@ -4,3 +4,6 @@
 //! everyone else has a [`handle`].
 
 pub mod handle;
+pub mod plan;
+#[cfg(test)]
+mod testing;

@@ -39,7 +39,8 @@ impl<S: Subscriber> Layer<S> for JournalLayer {
         event.record(&mut parts);
         let fields: Vec<(&str, &str)> = parts.fields.iter().map(|(name, text)| (*name, text.as_str())).collect();
         let metadata = event.metadata();
-        let record = log::Record::builder()
+        let mut record = log::Record::builder();
+        record
             .level(match *metadata.level() {
                 Level::ERROR => log::Level::Error,
                 Level::WARN => log::Level::Warn,
@@ -51,11 +52,9 @@ impl<S: Subscriber> Layer<S> for JournalLayer {
             .module_path(metadata.module_path())
             .file(metadata.file())
             .line(metadata.line())
-            .key_values(&fields)
-            .args(format_args!("{}", parts.message))
-            .build();
+            .key_values(&fields);
         // A line that the journal does not take is lost: there is no better place to say so.
-        let _ = self.journal.journal_send(&record);
+        let _ = self.journal.journal_send(&record.args(format_args!("{}", parts.message)).build());
     }
 }
 

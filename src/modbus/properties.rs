@@ -97,10 +97,13 @@ proptest! {
     }
 
     #[test]
-    fn a_reply_that_parses_gives_its_bytes_again((request, answer) in any_exchange(), damage in any::<(u8, prop::sample::Index)>()) {
+    fn a_reply_that_parses_gives_its_bytes_again(
+        (request, answer) in any_exchange(),
+        (damage, place) in any::<(u8, prop::sample::Index)>(),
+    ) {
         let mut pdu = pdu_of(request, &answer);
-        let place = damage.1.index(pdu.len());
-        pdu[place] ^= damage.0;
+        let place = place.index(pdu.len());
+        pdu[place] ^= damage;
         if let Ok(reply) = request.decode_reply(&pdu) {
             prop_assert_eq!(&reply.encode(request.table())[..], &pdu[..]);
         }
@@ -265,7 +268,11 @@ proptest! {
     }
 
     #[test]
-    fn any_registers_of_any_type_are_taken(words in vec(any::<u16>(), 0..140), bit in any::<u8>(), registers in any::<u8>()) {
+    fn any_registers_of_any_type_are_taken(
+        words in vec(any::<u16>(), 0..140),
+        bit in any::<u8>(),
+        registers in any::<u8>(),
+    ) {
         for order in WordOrder::ALL {
             for data_type in [DataType::Bool { bit }, DataType::Text { registers }, DataType::F64, DataType::I16] {
                 let encoding = Encoding { data_type, order };

@@ -5,13 +5,16 @@
 //! for at every offset of what came. Absent on purpose: time. The caller waits, gives up, and keeps the line silent.
 
 use super::cursor::Cursor;
-use super::pdu::{EXCEPTION_BIT, ReadRequest, Received, ReplyError};
+use super::pdu::{EXCEPTION_BIT, ReadRequest, Received};
 
 /// Every read request: unit, PDU of 5 bytes, CRC.
 const REQUEST_BYTES: usize = 8;
 
-/// An exception: unit, function, code, CRC.
-const EXCEPTION_BYTES: usize = 5;
+/// What stands around a PDU: unit and CRC.
+const AROUND_PDU_BYTES: usize = 3;
+
+/// What stands around the data of an answer: unit, function, byte count, CRC. An exception is as long in all.
+const AROUND_DATA_BYTES: usize = 5;
 
 /// The longest answer to a read: unit, function, byte count, 250 bytes, CRC.
 const ANSWER_MAX: usize = 255;
@@ -42,22 +45,23 @@ struct Awaited {
 enum Echo {
     /// Nothing is an answer before the exact echo. If it never comes, what we sent collided on the line.
     Due,
-    /// No echo is expected; but should it come, it must not be taken for an answer.
+    /// No echo is expected; but should it come, it must not be taken for an answer: with some addresses it has the form of
+    /// one, and with a few even the CRC. An answer that is byte for byte what we sent is lost to this, and better lost.
     Possible,
     /// It has come.
     Past,
 }
 
 /// What the first of the pending bytes are.
-enum Found {
+enum Found<'a> {
     /// Perhaps the beginning of something.
     Undecided,
     /// One byte that belongs to nothing.
     Stray,
     /// What we sent.
     Echo,
-    /// The answer.
-    Answer(Received),
+    /// The answer, whole and undamaged; here is its PDU.
+    Answer(&'a [u8]),
 }
 
 impl RtuExchange {
@@ -130,9 +134,9 @@ impl RtuExchange {
                     awaited.echo = Echo::Past;
                     start += REQUEST_BYTES;
                 }
-                Found::Answer(answer) => {
-                    start += awaited.length_of(rest);
-                    break Some(answer);
+                Found::Answer(pdu) => {
+                    start += pdu.len() + AROUND_PDU_BYTES;
+                    break Some(Received::Reply(awaited.request.decode_reply(pdu)));
                 }
             }
         };
@@ -144,31 +148,25 @@ impl RtuExchange {
 impl Awaited {
     /// Decides about the first of these bytes. While they may become the answer nothing after them is looked at, because an
     /// answer's data may hold the bytes of another frame.
-    fn examine(&self, bytes: &[u8]) -> Found {
+    fn examine<'a>(&self, bytes: &'a [u8]) -> Found<'a> {
         match self.echo {
-            Echo::Due if bytes.starts_with(&self.sent) => Found::Echo,
-            Echo::Due if self.sent.starts_with(bytes) => Found::Undecided,
+            Echo::Due | Echo::Possible if bytes.starts_with(&self.sent) => Found::Echo,
+            Echo::Due | Echo::Possible if self.sent.starts_with(bytes) => Found::Undecided,
             Echo::Due => Found::Stray,
-            Echo::Possible if bytes.starts_with(&self.sent) => Found::Echo,
-            Echo::Possible if self.sent.starts_with(bytes) => Found::Undecided,
             Echo::Possible | Echo::Past => self.examine_answer(bytes),
         }
     }
 
-    fn examine_answer(&self, bytes: &[u8]) -> Found {
+    fn examine_answer<'a>(&self, bytes: &'a [u8]) -> Found<'a> {
         if !self.may_begin(bytes) {
             return Found::Stray;
         }
-        let length = self.length_of(bytes);
-        let Some(frame) = bytes.get(..length) else {
-            return Found::Undecided;
-        };
-        match body_of(frame) {
-            Some([_unit, pdu @ ..]) => match self.request.decode_reply(pdu) {
-                Err(ReplyError::Malformed) => Found::Stray,
-                reply => Found::Answer(Received::Reply(reply)),
+        match bytes.get(..self.length_of(bytes)) {
+            None => Found::Undecided,
+            Some(frame) => match body_of(frame) {
+                Some([_unit, pdu @ ..]) => Found::Answer(pdu),
+                _ => Found::Stray,
             },
-            _ => Found::Stray,
         }
     }
 
@@ -190,8 +188,8 @@ impl Awaited {
     /// How long the answer is that begins like this.
     fn length_of(&self, bytes: &[u8]) -> usize {
         match bytes.get(1) {
-            Some(function) if function & EXCEPTION_BIT != 0 => EXCEPTION_BYTES,
-            _ => EXCEPTION_BYTES + usize::from(self.request.data_bytes()),
+            Some(function) if function & EXCEPTION_BIT != 0 => AROUND_DATA_BYTES,
+            _ => AROUND_DATA_BYTES + usize::from(self.request.data_bytes()),
         }
     }
 }
@@ -229,7 +227,7 @@ mod tests {
     use super::*;
     use crate::modbus::Table;
     use crate::modbus::exception::ExceptionCode;
-    use crate::modbus::pdu::ReadReply;
+    use crate::modbus::pdu::{ReadReply, ReplyError};
 
     fn holding(address: u16, count: u16) -> ReadRequest {
         ReadRequest::new(Table::Holding, address, count).expect("a request")

@@ -9,6 +9,7 @@
 //! `gate::dispatch` gives it a deadline, `gate::router` speaks MCP, [`tools`] checks and runs it.
 
 pub mod board;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod facts;
@@ -18,4 +19,5 @@ pub mod ids;
 pub mod modbus;
 pub mod quantity;
 pub mod registry;
+pub mod sim;
 pub mod tools;

@@ -24,4 +24,5 @@ pub mod policy;
 pub mod quantity;
 pub mod registry;
 pub mod service;
+pub mod sim;
 pub mod tools;

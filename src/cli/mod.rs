@@ -2,6 +2,7 @@
 
 pub mod read;
 pub mod run;
+pub mod sim;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

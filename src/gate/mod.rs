@@ -1,3 +1,4 @@
 //! The agents' side: topics and wire shapes, the broker, and calls.
 
+pub mod bus;
 pub mod topics;

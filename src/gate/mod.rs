@@ -2,3 +2,7 @@
 
 pub mod bus;
 pub mod topics;
+pub mod wire;
+
+#[cfg(test)]
+mod testing;

@@ -62,9 +62,8 @@ impl Dialect {
 /// What stands on the broker: names, one line each, toolsets, and a digest that changes with any word of the catalogue.
 pub fn catalog_json() -> Value {
     let specs = ToolName::ALL.map(ToolName::spec);
-    let tools = specs.map(|spec| {
-        json!({"name": spec.name.as_str(), "description": spec.summary, "toolset": spec.toolset.as_str()})
-    });
+    let tools = specs
+        .map(|spec| json!({"name": spec.name.as_str(), "description": spec.summary, "toolset": spec.toolset.as_str()}));
     let toolsets = Toolset::ALL.map(|toolset| {
         let names = specs.iter().filter(|spec| spec.toolset == toolset).map(|spec| spec.name.as_str());
         json!({"name": toolset.as_str(), "tools": names.collect::<Vec<_>>()})

@@ -50,7 +50,8 @@ pub fn canonical(value: &Value) -> String {
         Value::Object(members) => {
             let mut names: Vec<&String> = members.keys().collect();
             names.sort();
-            let parts = names.into_iter().map(|name| format!("{}:{}", Value::from(name.as_str()), canonical(&members[name])));
+            let parts =
+                names.into_iter().map(|name| format!("{}:{}", Value::from(name.as_str()), canonical(&members[name])));
             format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),

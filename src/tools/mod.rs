@@ -178,3 +178,9 @@ impl Toolbox {
         }
     }
 }
+
+/// A checked call lacks what its check demands; a fault of the gateway, and no panic.
+fn unchecked(tool: ToolName) -> ToolError {
+    let message = format!("{}: the checked arguments lack what the check demands.", tool.as_str());
+    ToolError::new(answer::ErrorCode::Internal, message, "This is a fault of the gateway; report it.")
+}

@@ -1,8 +1,15 @@
 //! The command line: one file per command, each thin.
 
+pub mod call;
+mod connect;
+pub mod demo;
 pub mod read;
 pub mod run;
 pub mod sim;
+pub mod status;
+mod text;
+pub mod tools;
+pub mod watch;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -10,7 +17,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Config, Parsed};
+use crate::config::{Config, LoadError, Parsed};
+use crate::errors::chain;
 use crate::logging;
 
 /// Where the service looks for its configuration.
@@ -60,7 +68,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Demo(demo::DemoArgs),
     Read(read::ReadArgs),
+    Watch(watch::WatchArgs),
+    Call(call::CallArgs),
+    Tools(tools::ToolsArgs),
+    Status(status::StatusArgs),
+    Sim(sim::SimArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  fieldgate completions bash > /etc/bash_completion.d/fieldgate")]
     Completions {
@@ -75,7 +89,13 @@ pub fn main() -> ExitCode {
     logging::start(&cli.log);
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Demo(args) => demo::main(&args),
         Command::Read(args) => read::main(&args),
+        Command::Watch(args) => watch::main(&args),
+        Command::Call(args) => call::main(&args),
+        Command::Tools(args) => tools::main(&args),
+        Command::Status(args) => status::main(&args),
+        Command::Sim(args) => sim::main(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "fieldgate", &mut std::io::stdout());
             Exit::Done
@@ -104,21 +124,21 @@ impl ConfigFile {
 
 /// Reads a configuration; faults are printed, and are the exit code.
 pub fn load(path: &Path) -> Result<Config, Exit> {
-    let text = std::fs::read_to_string(path).map_err(|err| {
-        let exit = complain(format_args!("{}: {err}", path.display()));
-        if path == Path::new(DEFAULT_CONFIG) {
-            eprintln!("Name a configuration with --config FILE; `fieldgate demo` needs none.");
-        }
-        exit
-    })?;
-    match Config::parse(&text, &path.display().to_string()) {
+    match Config::load(path) {
         Ok(Parsed { config, warnings }) => {
             warnings.iter().for_each(|warning| eprintln!("{warning}"));
             Ok(config)
         }
-        Err(faults) => {
+        Err(LoadError::Faulty(faults)) => {
             eprintln!("{faults}");
             Err(Exit::Usage)
+        }
+        Err(err @ LoadError::Unreadable { .. }) => {
+            let exit = complain(chain(&err));
+            if path == Path::new(DEFAULT_CONFIG) {
+                eprintln!("Name a configuration with --config FILE; `fieldgate demo` needs none.");
+            }
+            Err(exit)
         }
     }
 }
@@ -128,7 +148,6 @@ pub fn complain(err: impl Display) -> Exit {
     eprintln!("fieldgate: {err}");
     Exit::Failed
 }
-
 
 /// The runtime of the daemon and of every command: one thread, which is all that a gateway needs.
 pub fn runtime() -> tokio::runtime::Runtime {

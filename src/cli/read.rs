@@ -135,7 +135,8 @@ fn hex(words: &[u16]) -> String {
 
 /// `holding 100 (0x0064, reference 40101)`.
 fn place(table: Table, address: u16) -> String {
-    let reference = u32::from(address) + 1
+    let reference = u32::from(address)
+        + 1
         + match table {
             Table::Coil => 0,
             Table::DiscreteInput => 100_000,

@@ -11,7 +11,9 @@ use crate::service::{Notifier, watchdog_interval};
 
 /// Run the gateway until it is told to stop (SIGTERM, SIGINT).
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fieldgate run /etc/fieldgate/fieldgate.toml\n  fieldgate --log debug run --config ./line1.toml")]
+#[command(
+    after_help = "Examples:\n  fieldgate run /etc/fieldgate/fieldgate.toml\n  fieldgate --log debug run --config ./line1.toml"
+)]
 pub struct RunArgs {
     #[command(flatten)]
     config: ConfigFile,

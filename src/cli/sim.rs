@@ -15,6 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{RwLock, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
+use super::Exit;
+use crate::errors::chain;
 use crate::registry::Registry;
 use crate::sim::{Place, Plant, PlantOptions, RunningPlant, ServedLink, SimError, moved};
 
@@ -242,9 +244,7 @@ impl ControlSocket {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(SimError::ControlTaken { path: path.to_owned() });
         }
-        let is_socket = |metadata: std::fs::Metadata| {
-            std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
-        };
+        let is_socket = |metadata: std::fs::Metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type());
         // Nobody listens there: it was left behind by a plant that was killed. Anything but a socket is not ours.
         if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
             std::fs::remove_file(path).map_err(failed)?;
@@ -311,5 +311,31 @@ async fn serve_controller(stream: UnixStream, plant: RunningPlant, replying: &Rw
         if too_long {
             return Ok(());
         }
+    }
+}
+
+/// Runs the command.
+pub fn main(args: &SimArgs) -> Exit {
+    if let (Some(command), Some(control)) = (&args.send, &args.control) {
+        return match super::runtime().block_on(send(control, command)) {
+            Ok(reply) => {
+                println!("{reply}");
+                if reply.starts_with("ok") { Exit::Done } else { Exit::Failed }
+            }
+            Err(err) => super::complain(chain(&err)),
+        };
+    }
+    let Some(file) = &args.file else { return Exit::Usage };
+    let config = match super::load(file) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(err) => return super::complain(format_args!("{}: {err}", file.display())),
+    };
+    match super::runtime().block_on(run(args.options(config.registry, &text))) {
+        Ok(()) => Exit::Done,
+        Err(err) => super::complain(chain(&err)),
     }
 }

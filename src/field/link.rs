@@ -362,4 +362,3 @@ fn words_of<T>(reply: &ReadReply, offset: u16, count: u16, take: impl FnOnce(&[u
         ReadReply::Bits(_) => reply.bit(offset).map(|bit| take(&[u16::from(bit)])),
     }
 }
-

@@ -12,6 +12,7 @@ pub mod reply;
 pub mod rights;
 pub mod router;
 pub mod session;
+pub mod toolbox;
 pub mod topics;
 pub mod wire;
 

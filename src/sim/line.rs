@@ -107,12 +107,7 @@ async fn serve(slave: Slave, mut line: SerialStream, port: SerialStream, local_e
 }
 
 /// Carries bytes between the line and a new server until that ends.
-async fn serve_once(
-    slave: &Slave,
-    line: &mut SerialStream,
-    port: &SerialStream,
-    local_echo: bool,
-) -> io::Result<()> {
+async fn serve_once(slave: &Slave, line: &mut SerialStream, port: &SerialStream, local_echo: bool) -> io::Result<()> {
     let (mut near, far) = SerialStream::pair()?;
     let mut server = AbortOnDrop(tokio::spawn(rtu::Server::new(far).serve_forever(slave.clone())));
     let mut release = tokio::time::interval(RELEASE_EVERY);

@@ -136,9 +136,8 @@ id = "tcp"
             served("rs485-a", Place::Serial(r#"/tmp/a "b"\c"#.into())),
             served("press-tcp", Place::Tcp("127.0.0.1:15020".into())),
         ];
-        let expected = FILE
-            .replace("'10.0.0.5:502'", "\"127.0.0.1:15020\"")
-            .replace("\"/dev/ttyUSB0\"", r#""/tmp/a \"b\"\\c""#);
+        let expected =
+            FILE.replace("'10.0.0.5:502'", "\"127.0.0.1:15020\"").replace("\"/dev/ttyUSB0\"", r#""/tmp/a \"b\"\\c""#);
         let moved = move_text(FILE, &places).unwrap();
         assert_eq!(moved, expected);
         let read: toml::Table = moved.parse().unwrap();

@@ -260,8 +260,7 @@ impl Plant {
         }
         let first = u32::from(asked.address);
         let end = first + u32::from(asked.count);
-        let exists =
-            |(table, from, to): &(Table, u32, u32)| *table == asked.table && *from <= first && end <= *to;
+        let exists = |(table, from, to): &(Table, u32, u32)| *table == asked.table && *from <= first && end <= *to;
         if !self.devices[device.place()].extents.iter().any(exists) {
             return Answer::Exception(ILLEGAL_ADDRESS);
         }

@@ -56,8 +56,7 @@ impl Signal {
     pub fn of(sensor: &Sensor, seed: u64) -> Signal {
         let seed = sensor.id.as_str().bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)));
         let (low, high) = raw_range(sensor);
-        let wave =
-            |rounding| Shape::Wave { low, high, period: Duration::from_secs(60 + seed % 240), rounding };
+        let wave = |rounding| Shape::Wave { low, high, period: Duration::from_secs(60 + seed % 240), rounding };
         let shape = match sensor.read.encoding.data_type {
             _ if sensor.read.table.is_bits() => Shape::Switch { every: Duration::from_secs(20 + seed % 40) },
             DataType::Bool { .. } => Shape::Switch { every: Duration::from_secs(20 + seed % 40) },

@@ -17,6 +17,7 @@ pub mod field;
 pub mod gate;
 pub mod ids;
 pub mod modbus;
+pub mod policy;
 pub mod quantity;
 pub mod registry;
 pub mod sim;

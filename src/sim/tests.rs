@@ -354,6 +354,8 @@ async fn a_wish_that_cannot_be_met_exactly_says_what_can() {
     check("raw A_LINE1_042 1", "has 2 registers, and 1 were given").await;
     check("novalue A_LINE1_050", "has no `no_value` code").await;
     check("stop press", "there is no device press").await;
+    check("stop press-plk", "did you mean press-plc").await;
+    check("stpo press-plc", "did you mean `stop DEVICE`?").await;
     check("unplug press", "there is no link press").await;
     check("get A_LINE1_999", "there is no sensor A_LINE1_999").await;
 }

@@ -46,7 +46,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE")]
     pub write_config: Option<PathBuf>,
 
-    /// Answer exception 2 for registers between sensors, instead of 0 in gaps of up to 32 registers
+    /// Answer exception 2 for registers between sensors, instead of 0 in gaps of up to 64 registers
     #[arg(long)]
     pub strict_gaps: bool,
 

@@ -192,6 +192,19 @@ impl<'i> Source<'i> {
         }
     }
 
+    /// A fault whose suggestion repeats what stands in the line, and is left out where that may be a password.
+    pub fn fault_that_quotes(
+        &self,
+        span: Range<usize>,
+        path: &str,
+        message: String,
+        suggestion: Option<String>,
+    ) -> Fault {
+        let line = &self.text[self.line_around(self.floor(span.start))];
+        let suggestion = suggestion.filter(|_| !may_hold_a_secret(line));
+        self.fault(span, Severity::Error, path, message, suggestion)
+    }
+
     fn floor(&self, offset: usize) -> usize {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {
@@ -211,7 +224,7 @@ fn shortened(text: &str) -> String {
 /// Whether a line looks as if it held a password, also one whose key is mistyped, or a URL with credentials.
 fn may_hold_a_secret(line: &str) -> bool {
     let line = line.to_lowercase();
-    let in_url = line.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    let in_url = line.contains('@');
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
     let names_one = |word: &str| ["pass", "pasw", "pwd", "secret", "token"].iter().any(|name| word.starts_with(name));
     in_url

@@ -112,6 +112,11 @@ impl TableKeys {
     }
 }
 
+/// Whether there may be several tables of that name.
+pub(super) fn is_list(name: &str) -> bool {
+    matches!(name, "link" | "device" | "sensor")
+}
+
 /// How a table is written.
 pub(super) fn example_of(table: &TableKeys) -> String {
     match table.name {

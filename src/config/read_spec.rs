@@ -303,7 +303,7 @@ fn scale_part(field: &Field<'_, '_>, is_scale: bool) -> Option<Decimal> {
         Err(err) => {
             let suggestion = match err {
                 ScalingError::ZeroScale => "write 1, or leave scale out",
-                ScalingError::TooManyDigits(_) => "use the factor in the device's manual, such as 0.1",
+                ScalingError::TooManyDigits(_) => "use a number of at most 8 digits, such as 0.1",
             };
             field.fault(err.to_string(), suggestion);
             None

@@ -279,7 +279,7 @@ impl<'a, 'i> Field<'a, 'i> {
         match self.value() {
             DeValue::String(text) => Some(text),
             DeValue::Integer(number) => self.wrong_type("a text", Some(format!("write \"{number}\""))),
-            _ => self.wrong_type("a text", None),
+            _ => self.wrong_type("a text", Some("write it in quotes".into())),
         }
     }
 
@@ -319,7 +319,7 @@ impl<'a, 'i> Field<'a, 'i> {
             DeValue::String(text) if *text == "true" || *text == "false" => {
                 self.wrong_type("true or false", Some(format!("write {text} without quotes")))
             }
-            _ => self.wrong_type("true or false", None),
+            _ => self.wrong_type("true or false", Some("write true or false, without quotes".into())),
         }
     }
 

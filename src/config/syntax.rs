@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fault::{Fault, Severity, Source};
+use super::fault::{Fault, Source};
+use super::keys;
 use super::reader::element_path;
 
 /// What the syntax says of a file.
@@ -69,22 +70,20 @@ impl Syntax {
             let number = without_leading_zeros(&source.text()[token.clone()]);
             let why = "a number with leading zeros is refused, because some programs read it as octal".to_owned();
             let mend = Some(format!("remove the zeros: {number}"));
-            self.faults.push(source.fault(token.clone(), Severity::Error, &places.key_before(span.start), why, mend));
+            self.faults.push(source.fault_that_quotes(token.clone(), &places.key_before(span.start), why, mend));
             // The rest of the line is understood.
             self.unreadable.push(token);
             return;
         }
         let is_header = source.text()[line.clone()].trim_start().starts_with('[');
-        let path = match is_header {
-            true => String::new(),
-            false if message.starts_with("duplicate") => {
-                places.in_table_before(span.start, &source.text()[token.clone()])
-            }
-            false => places.key_before(span.start),
-        };
         let (span, message, suggestion) = explain(source, span, token, message);
+        let path = match () {
+            () if is_header => String::new(),
+            () if message == DUPLICATE => places.in_table_before(span.start, &source.text()[span.clone()]),
+            () => places.key_before(span.start),
+        };
         self.lost_a_table |= is_header && message != DUPLICATE;
-        self.faults.push(source.fault(span, Severity::Error, &path, message, suggestion));
+        self.faults.push(source.fault_that_quotes(span, &path, message, suggestion));
         self.unreadable.push(line);
     }
 }
@@ -164,7 +163,7 @@ fn explain(
     let found = &text[token.clone()];
     if message.starts_with("duplicate key") {
         let line = text[source.line_around(span.start)].trim_start();
-        let suggestion = match line.starts_with('[') {
+        let suggestion = match line.starts_with('[') && keys::is_list(found) {
             true => format!("write [[{found}]] each time if there are several, or remove one of them"),
             false => "remove one of them".into(),
         };
@@ -175,8 +174,15 @@ fn explain(
             true => {
                 (source.line_around(span.start), "the key has no value".into(), Some("write it behind the =".into()))
             }
+            false if found.chars().all(|c| c.is_ascii_digit() || c.is_whitespace()) => {
+                let number: String = found.split_whitespace().collect();
+                (token, "a number has no blanks".into(), Some(format!("write {number}")))
+            }
             false => (token, "a text stands in quotes".into(), Some(format!("write \"{found}\""))),
         };
+    }
+    if message.starts_with("invalid basic string") || message.starts_with("invalid literal string") {
+        return (token, "this text does not end".into(), Some("close the quotes in the same line".into()));
     }
     if message.starts_with("radix must be lowercase") {
         return (
@@ -202,7 +208,7 @@ fn without_value(source: &Source<'_>, places: &Places, line: Range<usize>) -> Fa
     };
     let path = places.in_table_before(start, key);
     let message = "a key is followed by = and its value".to_owned();
-    source.fault(start..line.end, Severity::Error, &path, message, Some(suggestion))
+    source.fault_that_quotes(start..line.end, &path, message, Some(suggestion))
 }
 
 /// The word around a span: numbers with their signs and points, names.
@@ -224,8 +230,9 @@ fn without_leading_zeros(number: &str) -> String {
 /// The number with a decimal comma at or just before an offset, and how it is written.
 fn decimal_comma(text: &str, at: usize) -> Option<(Range<usize>, String)> {
     let is_part = |c: char| c.is_ascii_digit() || c == ',';
-    let start = text.get(..at)?.trim_end_matches(is_part).len();
-    let end = text.len() - text.get(at..)?.trim_start_matches(is_part).len();
+    let at = text.get(..at)?.trim_end_matches(' ').len();
+    let start = text[..at].trim_end_matches(is_part).len();
+    let end = text.len() - text[at..].trim_start_matches(is_part).len();
     let (whole, fraction) = text[start..end].trim_end_matches(',').split_once(',')?;
     let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     (plain(whole) && plain(fraction)).then(|| (start..end, format!("{whole}.{fraction}")))

@@ -16,5 +16,11 @@ pub mod toolbox;
 pub mod topics;
 pub mod wire;
 
+#[cfg(all(test, feature = "embedded-broker"))]
+mod broker_tests;
 #[cfg(test)]
+#[cfg(all(test, feature = "embedded-broker"))]
+mod session_tests;
+#[cfg(test)]
+#[cfg_attr(not(feature = "embedded-broker"), allow(dead_code))]
 mod testing;

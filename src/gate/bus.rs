@@ -1,15 +1,14 @@
 //! Messages in and out, as the rest of the daemon sees them: nothing here names an MQTT client's types in its face.
 //!
-//! The session owns the client's event loop and is the only writer of [`Connection`]; everyone else holds a [`Bus`]. While
-//! the broker is away nothing is queued: a publish waits, no longer than its own expiry, and a caller that must not wait
-//! asks [`Bus::is_connected`] first.
+//! The session owns the client's event loop; everyone else holds a [`Bus`]. While the broker is away nothing is queued: a
+//! publish waits, no longer than its own expiry, and [`Bus::publish_now`] does not even wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rumqttc::mqttbytes::QoS;
 use rumqttc::mqttbytes::v5::PublishProperties;
-use rumqttc::{AsyncClient, ManualAck, PublishNoticeError, PublishOptions};
+use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock;
@@ -38,15 +37,7 @@ pub struct Incoming {
 
 /// Acknowledges a request to the broker. Dropped without [`Ack::done`] it leaves the request unacknowledged.
 #[derive(Debug)]
-pub struct Ack(Option<PendingAck>);
-
-#[derive(Debug)]
-struct PendingAck {
-    client: AsyncClient,
-    ack: ManualAck,
-    generation: u64,
-    connection: watch::Receiver<Connection>,
-}
+pub struct Ack(Option<(AsyncClient, ManualAck)>);
 
 impl Ack {
     /// An acknowledgement that nobody waits for: of a QoS 0 message, or in a test.
@@ -54,23 +45,17 @@ impl Ack {
         Ack(None)
     }
 
-    /// The acknowledgement of a message of this session.
-    pub(super) fn of(client: AsyncClient, ack: ManualAck, connection: watch::Receiver<Connection>) -> Ack {
-        let generation = connection.borrow().generation;
-        Ack(Some(PendingAck { client, ack, generation, connection }))
+    /// The acknowledgement of a message that this client received.
+    pub(super) fn of(client: AsyncClient, ack: ManualAck) -> Ack {
+        Ack(Some((client, ack)))
     }
 
-    /// Sends the acknowledgement. In another session than the message's it would name a packet that the broker does not
-    /// know, so it is left out there.
+    /// Sends the acknowledgement.
     pub async fn done(self) {
-        let Some(pending) = self.0 else { return };
-        let same_session = {
-            let connection = pending.connection.borrow();
-            connection.up && connection.generation == pending.generation
-        };
-        if same_session {
-            // The only failure is a client that has ended, and then nobody is left to acknowledge to.
-            let _ = pending.client.manual_ack(pending.ack).await;
+        if let Some((client, ack)) = self.0 {
+            // Every session has a client of its own. After a reconnect this one has ended, and its error is right: in the
+            // new session the packet identifier would name another message.
+            let _ = client.manual_ack(ack).await;
         }
     }
 }
@@ -122,6 +107,12 @@ pub enum BusError {
         /// Where it was to go.
         topic: String,
     },
+    /// There is no session, and the message was not to wait for one.
+    #[error("the broker is away, and the message to {topic} was not to wait")]
+    Away {
+        /// Where it was to go.
+        topic: String,
+    },
     /// The broker would close the connection over it.
     #[error("the message to {topic} takes {size} bytes, and the broker takes {limit} at most")]
     TooLarge {
@@ -155,13 +146,17 @@ pub enum BusError {
     },
 }
 
-/// Whether there is a session now, and what it allows. The session task alone writes it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Connection {
-    pub up: bool,
+/// One session with the broker, and what it allows.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub client: AsyncClient,
+    /// Which session since the start; the first is 1.
     pub generation: u64,
     pub maximum_packet_size: Option<u32>,
 }
+
+/// The session now, if there is one. The session task alone writes it.
+pub(super) type Connection = watch::Receiver<Option<Live>>;
 
 /// Where messages are handed over. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -169,13 +164,13 @@ pub struct Bus(Line);
 
 #[derive(Clone, Debug)]
 enum Line {
-    Client { client: AsyncClient, connection: watch::Receiver<Connection> },
+    Broker(Connection),
     Recording(mpsc::Sender<Outgoing>),
 }
 
 impl Bus {
-    pub(super) fn new(client: AsyncClient, connection: watch::Receiver<Connection>) -> Bus {
-        Bus(Line::Client { client, connection })
+    pub(super) fn new(connection: Connection) -> Bus {
+        Bus(Line::Broker(connection))
     }
 
     /// A bus without a broker, for tests: what is published arrives at the receiver, of which 1024 wait at most.
@@ -187,31 +182,47 @@ impl Bus {
     /// Whether there is a session now.
     pub fn is_connected(&self) -> bool {
         match &self.0 {
-            Line::Client { connection, .. } => connection.borrow().up,
+            Line::Broker(connection) => connection.borrow().is_some(),
             Line::Recording(_) => true,
         }
     }
 
-    /// Waits until there is a session; false when there never will be one again.
-    pub async fn connected(&self) -> bool {
+    /// Waits for a session later than this one; `None` when there never will be one again.
+    pub async fn next_session(&self, after: u64) -> Option<u64> {
         match &self.0 {
-            Line::Client { connection, .. } => connection.clone().wait_for(|connection| connection.up).await.is_ok(),
-            Line::Recording(_) => true,
+            Line::Broker(connection) => {
+                next_live(&mut connection.clone(), after).await.ok().map(|live| live.generation)
+            }
+            Line::Recording(_) if after == 0 => Some(1),
+            Line::Recording(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits until this session is over.
+    pub async fn session_lost(&self, generation: u64) {
+        match &self.0 {
+            Line::Broker(connection) => {
+                let other = |live: &Option<Live>| live.as_ref().is_none_or(|live| live.generation != generation);
+                // An error is the end of the session task, and so of the session.
+                let _ = connection.clone().wait_for(other).await;
+            }
+            Line::Recording(_) => std::future::pending().await,
         }
     }
 
     /// Hands a message to the client's queue; waits for a session, and for room, until it expires.
     pub async fn publish(&self, message: Outgoing) -> Result<(), BusError> {
         match &self.0 {
-            Line::Client { client, connection } => {
-                let topic = message.topic.clone();
-                let handed = bounded(&topic, message.properties.expiry, async {
-                    let message = admit(message, connection.clone()).await?;
-                    let options = message.options();
-                    client.publish(message.topic, message.payload, options).await.map_err(|err| refused(&topic, err))
-                });
-                handed.await
-            }
+            Line::Broker(connection) => hand_over(&message, connection.clone(), Wait::ForSession, queue).await,
+            Line::Recording(sender) => sender.send(message).await.map_err(|_| BusError::Stopped),
+        }
+    }
+
+    /// Hands a message to the client's queue if there is a session now; waits for room only. For what is out of date
+    /// after an outage: the publisher's readings.
+    pub async fn publish_now(&self, message: Outgoing) -> Result<(), BusError> {
+        match &self.0 {
+            Line::Broker(connection) => hand_over(&message, connection.clone(), Wait::Never, queue).await,
             Line::Recording(sender) => sender.send(message).await.map_err(|_| BusError::Stopped),
         }
     }
@@ -219,60 +230,87 @@ impl Bus {
     /// Publishes a message, and returns when the broker has confirmed it (QoS 1) or it has left the socket (QoS 0).
     pub async fn publish_confirmed(&self, message: Outgoing) -> Result<(), BusError> {
         match &self.0 {
-            Line::Client { client, connection } => {
-                let topic = message.topic.clone();
-                let notice = bounded(&topic, message.properties.expiry, async {
-                    let message = admit(message, connection.clone()).await?;
-                    let options = message.options();
-                    let queued = client.publish_tracked(message.topic, message.payload, options).await;
-                    queued.map_err(|err| refused(&topic, err))
-                });
-                notice.await?.wait_completion_async().await.map_err(|err| match err {
-                    PublishNoticeError::Recv
-                    | PublishNoticeError::SessionReset
-                    | PublishNoticeError::BrokerOnlySessionResume
-                    | PublishNoticeError::Qos0NotFlushed => BusError::Unconfirmed { topic },
-                    err => BusError::Refused { topic, err },
-                })
+            Line::Broker(connection) => {
+                let notice = hand_over(&message, connection.clone(), Wait::ForSession, queue_tracked).await?;
+                notice.wait_completion_async().await.map_err(|err| unconfirmed(message.topic, err))
             }
             Line::Recording(sender) => sender.send(message).await.map_err(|_| BusError::Stopped),
         }
     }
 }
 
-async fn bounded<T>(
-    topic: &str,
-    expiry: Option<Duration>,
-    work: impl Future<Output = Result<T, BusError>>,
-) -> Result<T, BusError> {
-    match expiry {
-        Some(expiry) => match tokio::time::timeout(expiry, work).await {
-            Ok(result) => result,
-            Err(_) => Err(BusError::Expired { topic: topic.to_owned() }),
-        },
+async fn next_live(connection: &mut Connection, after: u64) -> Result<Live, BusError> {
+    let later = |live: &Option<Live>| live.as_ref().is_some_and(|live| live.generation > after);
+    let live = connection.wait_for(later).await.map_err(|_| BusError::Stopped)?.clone();
+    live.ok_or(BusError::Stopped)
+}
+
+/// What to do while there is no session.
+#[derive(Clone, Copy, PartialEq)]
+enum Wait {
+    ForSession,
+    Never,
+}
+
+async fn queue(client: AsyncClient, message: Outgoing, options: PublishOptions) -> Result<(), ClientError> {
+    client.publish(message.topic, message.payload, options).await
+}
+
+async fn queue_tracked(
+    client: AsyncClient,
+    message: Outgoing,
+    options: PublishOptions,
+) -> Result<PublishNotice, ClientError> {
+    client.publish_tracked(message.topic, message.payload, options).await
+}
+
+/// Puts a message into the queue of the present session's client, or of a later one's if the session ends before the
+/// message had a place: until then it has not left this process, so that it cannot be sent twice.
+async fn hand_over<T, F>(
+    message: &Outgoing,
+    mut connection: Connection,
+    wait: Wait,
+    queue: impl Fn(AsyncClient, Outgoing, PublishOptions) -> F,
+) -> Result<T, BusError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    let topic = || message.topic.clone();
+    let expires = message.properties.expiry.map(|expiry| clock::instant() + expiry);
+    let work = async {
+        let mut after = 0;
+        loop {
+            let live = match wait {
+                Wait::ForSession => next_live(&mut connection, after).await?,
+                Wait::Never => connection.borrow().clone().ok_or_else(|| BusError::Away { topic: topic() })?,
+            };
+            after = live.generation;
+            message.check_size(live.maximum_packet_size)?;
+            let left = expires.map(|moment| moment.saturating_duration_since(clock::instant()));
+            match queue(live.client, message.clone(), message.options(left)).await {
+                Err(ClientError::InvalidRequest(_)) => return Err(BusError::BadTopic { topic: topic() }),
+                Err(_) if wait == Wait::Never => return Err(BusError::Away { topic: topic() }),
+                Err(_) => {}
+                Ok(done) => return Ok(done),
+            }
+        }
+    };
+    match message.properties.expiry {
+        Some(expiry) => {
+            let expired = |_| BusError::Expired { topic: topic() };
+            tokio::time::timeout(expiry, work).await.map_err(expired)?
+        }
         None => work.await,
     }
 }
 
-/// Waits for a session, and checks the message against what the broker takes: one that is too large would close the
-/// connection, and the client would send it again after each reconnect, for ever.
-async fn admit(mut message: Outgoing, mut connection: watch::Receiver<Connection>) -> Result<Outgoing, BusError> {
-    let began: Instant = clock::instant();
-    let now = *connection.wait_for(|connection| connection.up).await.map_err(|_| BusError::Stopped)?;
-    if let Some(expiry) = &mut message.properties.expiry {
-        *expiry = expiry.saturating_sub(clock::instant().saturating_duration_since(began));
-    }
-    let size = message.packet_size();
-    match now.maximum_packet_size {
-        Some(limit) if size > limit as usize => Err(BusError::TooLarge { topic: message.topic, size, limit }),
-        _ => Ok(message),
-    }
-}
-
-fn refused(topic: &str, err: rumqttc::ClientError) -> BusError {
+fn unconfirmed(topic: String, err: PublishNoticeError) -> BusError {
     match err {
-        rumqttc::ClientError::InvalidRequest(_) => BusError::BadTopic { topic: topic.to_owned() },
-        _ => BusError::Stopped,
+        PublishNoticeError::Recv
+        | PublishNoticeError::SessionReset
+        | PublishNoticeError::BrokerOnlySessionResume
+        | PublishNoticeError::Qos0NotFlushed => BusError::Unconfirmed { topic },
+        err => BusError::Refused { topic, err },
     }
 }
 
@@ -290,7 +328,16 @@ impl Outgoing {
         PUBLISH_OVERHEAD + self.topic.len() + correlation + content_type + expiry + 2 + self.payload.len()
     }
 
-    fn options(&self) -> PublishOptions {
+    /// One that is too large would close the connection, and be sent again after each reconnect.
+    fn check_size(&self, limit: Option<u32>) -> Result<(), BusError> {
+        let size = self.packet_size();
+        match limit {
+            Some(limit) if size > limit as usize => Err(BusError::TooLarge { topic: self.topic.clone(), size, limit }),
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self, left: Option<Duration>) -> PublishOptions {
         let qos = match self.qos {
             Qos::AtMostOnce => QoS::AtMostOnce,
             Qos::AtLeastOnce => QoS::AtLeastOnce,
@@ -299,7 +346,7 @@ impl Outgoing {
             // 1: the payload is UTF-8 (MQTT 5, section 3.3.2.3.2).
             payload_format_indicator: self.properties.content_type.map(|_| 1),
             // The broker counts in whole seconds; a started one counts, so that an answer is never dropped too early.
-            message_expiry_interval: self.properties.expiry.map(whole_seconds),
+            message_expiry_interval: left.map(whole_seconds),
             correlation_data: self.properties.correlation_data.clone(),
             content_type: self.properties.content_type.map(str::to_owned),
             ..PublishProperties::default()

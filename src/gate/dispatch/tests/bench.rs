@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rmcp::model::Tool;
+use rmcp::model::{ErrorData, Tool};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::config::CallsConfig;
 use crate::gate::bus::{Ack, Bus, Incoming, Outgoing};
 use crate::gate::dispatch::Dispatcher;
-use crate::gate::router::{Tools, UnknownToolset};
+use crate::gate::router::Tools;
 use crate::gate::topics::Topics;
 use crate::tools::answer::{ErrorCode, ToolError};
 use crate::tools::{Answer, Call};
@@ -35,13 +35,13 @@ impl FakeTools {
 }
 
 impl Tools for FakeTools {
-    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, UnknownToolset> {
+    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, ErrorData> {
         let schema = Map::from_iter([("type".to_owned(), json!("object"))]);
         let tool = |name: &'static str| Tool::new(name, "A tool for tests.", schema.clone());
         match toolset {
             None => Ok(NAMES.into_iter().map(tool).collect()),
             Some("good") => Ok(vec![tool("echo")]),
-            Some(name) => Err(UnknownToolset { name: name.into(), known: "good".into() }),
+            Some(_) => Err(ErrorData::invalid_params("there is no such toolset; there is good", None)),
         }
     }
 

@@ -157,4 +157,5 @@ async fn an_unknown_tool_is_named_beside_those_that_exist() {
     assert_eq!(answer["error"]["code"], -32602);
     let expected = "there is no tool \"ecko\"; there are echo, slow, offline, stuck, broken, large";
     assert_eq!(answer["error"]["message"], expected);
+    assert_eq!(answer["error"]["data"]["suggestions"][0], "echo");
 }

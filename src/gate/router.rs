@@ -285,3 +285,6 @@ impl<T: Tools> ServerHandler for Server<T> {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 }
+
+#[cfg(test)]
+mod tests;

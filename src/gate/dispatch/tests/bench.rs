@@ -18,14 +18,13 @@ use crate::gate::topics::Topics;
 use crate::tools::answer::{ErrorCode, ToolError};
 use crate::tools::{Answer, Call};
 
-/// `echo` returns its arguments, `slow` sleeps `ms` first, `offline` fails, `stuck` never ends, `broken` panics, `large`
-/// answers `bytes` bytes.
+/// `echo` returns its arguments, `slow` sleeps `ms` first, `offline` fails, `stuck` never ends, `broken` panics.
 #[derive(Debug, Default)]
 pub struct FakeTools {
     runs: AtomicUsize,
 }
 
-const NAMES: [&str; 6] = ["echo", "slow", "offline", "stuck", "broken", "large"];
+const NAMES: [&str; 5] = ["echo", "slow", "offline", "stuck", "broken"];
 
 impl FakeTools {
     /// How many tools have been started.
@@ -63,8 +62,7 @@ impl Tools for FakeTools {
                 Err(error)
             }
             "stuck" => std::future::pending().await,
-            "broken" => panic!("this tool is broken on purpose"),
-            _ => Ok(json!({ "text": "x".repeat(number("bytes") as usize) })),
+            _ => panic!("this tool is broken on purpose"),
         };
         Some(answer.map(|value| value.as_object().cloned().unwrap_or_default()))
     }

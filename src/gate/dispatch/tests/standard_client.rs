@@ -51,7 +51,7 @@ async fn a_standard_client_finds_and_calls_tools_in_each_of_its_ways() {
     for way in [ClientLifecycleMode::Initialize, stateless] {
         let Bench { requests, published, .. } = Bench::new();
         let client = ().serve_with_lifecycle(OverTheBus { requests, published }, way.clone()).await.expect("a server");
-        assert_eq!(client.list_all_tools().await.expect("a list").len(), 6, "{way:?}");
+        assert_eq!(client.list_all_tools().await.expect("a list").len(), 5, "{way:?}");
 
         let arguments = json!({ "x": 1 }).as_object().cloned().unwrap_or_default();
         let echo = CallToolRequestParams::new("echo").with_arguments(arguments);

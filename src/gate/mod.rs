@@ -12,7 +12,6 @@ pub mod reply;
 pub mod rights;
 pub mod router;
 pub mod session;
-pub mod toolbox;
 pub mod topics;
 pub mod wire;
 

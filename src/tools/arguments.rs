@@ -237,7 +237,7 @@ fn wrong_type(kind: ParamKind, value: &Value) -> String {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() && matches!(kind, ParamKind::Integer { .. }) => "no whole number",
+        Value::Number(number) if number.is_f64() && matches!(kind, ParamKind::Integer { .. }) => "a broken number",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",

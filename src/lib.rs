@@ -16,6 +16,7 @@ pub mod field;
 pub mod gate;
 pub mod ids;
 pub mod modbus;
+pub mod policy;
 pub mod quantity;
 pub mod registry;
 pub mod tools;

@@ -4,3 +4,10 @@
 //! everyone else has a [`handle`].
 
 pub mod handle;
+pub mod line;
+pub mod link;
+pub mod plan;
+pub mod schedule;
+#[cfg(test)]
+mod testing;
+pub mod transport;

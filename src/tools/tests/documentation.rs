@@ -3,11 +3,23 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use crate::registry::reading::OfflineCause;
 use crate::tools::ToolName;
 use crate::tools::answer::ErrorCode;
+use crate::tools::offline::Lack;
 use crate::tools::spec::ToolSpec;
 
 const MARK: &str = "<!-- from the table -->";
+const CAUSES: [OfflineCause; 8] = [
+    OfflineCause::Refused,
+    OfflineCause::NoRoute,
+    OfflineCause::ConnectedButSilent,
+    OfflineCause::UnitSilentBehindGateway,
+    OfflineCause::LineNoise,
+    OfflineCause::DeviceException,
+    OfflineCause::PortGone,
+    OfflineCause::Resting,
+];
 const END: &str = "<!-- end -->";
 
 fn page() -> PathBuf {
@@ -33,10 +45,13 @@ fn block(spec: &ToolSpec) -> String {
     text
 }
 
-fn section<'a>(page: &'a str, tool: ToolName) -> &'a str {
+/// The page around the part between the marks of a tool: before, the part, after.
+fn parts(page: &str, tool: ToolName) -> (&str, &str, &str) {
     let heading = format!("\n### `{}`\n", tool.as_str());
-    let (_, rest) = page.split_once(&heading).unwrap_or_else(|| panic!("a section for {}", tool.as_str()));
-    rest.split("\n##").next().unwrap_or(rest)
+    let start = page.find(&heading).unwrap_or_else(|| panic!("no section for {}", tool.as_str()));
+    let start = start + page[start..].find(MARK).expect("a mark") + MARK.len();
+    let end = start + page[start..].find(END).expect("an end");
+    (&page[..start], &page[start..end], &page[end..])
 }
 
 #[test]
@@ -44,15 +59,13 @@ fn the_page_on_tools_says_what_the_tables_say() {
     // covers: D11
     let mut text = std::fs::read_to_string(page()).expect("docs/tools.md");
     for tool in ToolName::ALL {
-        let written = section(&text, tool).to_owned();
-        let (_, rest) = written.split_once(MARK).expect("a mark");
-        let (inner, _) = rest.split_once(END).expect("an end");
         let expected = format!("\n{}", block(tool.spec()));
+        let (before, written, after) = parts(&text, tool);
         if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
-            text = text.replace(&written, &written.replace(inner, &expected));
+            text = format!("{before}{expected}{after}");
             std::fs::write(page(), &text).expect("docs/tools.md");
         } else {
-            assert_eq!(inner, expected, "{}: UPDATE_GOLDEN=1 writes it anew", tool.as_str());
+            assert_eq!(written, expected, "{}: UPDATE_GOLDEN=1 writes it anew", tool.as_str());
         }
     }
 }
@@ -63,5 +76,14 @@ fn the_page_on_tools_says_what_to_do_about_every_error() {
     for code in ErrorCode::ALL {
         let row = format!("| `{}` | {} |", code.name(), code.class().name());
         assert!(text.contains(&row), "no row {row}");
+    }
+}
+
+#[test]
+fn the_page_on_tools_names_every_cause_of_an_offline_sensor() {
+    let text = std::fs::read_to_string(page()).expect("docs/tools.md");
+    let causes = CAUSES.map(OfflineCause::name);
+    for cause in causes.into_iter().chain([Lack::NoValue, Lack::NotANumber].map(Lack::name)) {
+        assert!(text.contains(&format!("`{cause}`")), "{cause} is not explained");
     }
 }

@@ -51,7 +51,8 @@ async fn sensors_are_found_by_words_in_any_order_and_case() {
     check("hall2", &["B_HALL2_001", "B_HALL2_002", "B_HALL2_003"], "exact").await;
     check("°c", &["A_LINE1_042"], "exact").await;
     check("meter-1 door", &["B_HALL2_002"], "exact").await;
-    check("unobtainium", &[], "similar").await;
+    check("the oil temperature of the press", &["A_LINE1_042"], "partial").await;
+    check("unobtainium", &[], "none").await;
 }
 
 #[tokio::test(start_paused = true)]

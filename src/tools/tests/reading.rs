@@ -252,7 +252,9 @@ async fn a_silent_link_ends_in_a_typed_error_before_the_deadline() {
     let bench = Bench::new();
     let deadline = clock::instant() + Duration::from_secs(2);
     let error = bench.call_by(GetSensorReading, of("A_LINE1_042"), deadline).await.expect_err("too late");
-    assert_eq!(json!([error["error"], error["retryable"]]), json!(["DEADLINE_EXCEEDED", true]));
+    let shown = ["error", "retryable", "attempts"].map(|name| &error[name]);
+    assert_eq!(json!(shown), json!(["DEADLINE_EXCEEDED", true, 1]));
+    assert!(error["duration_ms"].as_u64().is_some_and(|millis| (1900..2000).contains(&millis)), "{error:#}");
     assert!(clock::instant() < deadline, "there is time left for the answer's way");
 }
 

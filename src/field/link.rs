@@ -14,6 +14,7 @@ use super::plan::{self, PlannedRead};
 use super::schedule::{Next, Schedule};
 use crate::board::Board;
 use crate::clock;
+use crate::errors::chain;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
@@ -49,7 +50,7 @@ pub fn start(
 }
 
 /// The owner of one link.
-struct LinkTask {
+pub(super) struct LinkTask {
     registry: Arc<Registry>,
     link: LinkIndex,
     board: Arc<Board>,
@@ -74,7 +75,7 @@ struct Health {
 }
 
 impl LinkTask {
-    fn new(
+    pub(super) fn new(
         registry: Arc<Registry>,
         link: LinkIndex,
         board: Arc<Board>,
@@ -98,7 +99,7 @@ impl LinkTask {
         }
     }
 
-    async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             self.take_calls();
             let step = self.schedule.next(clock::instant());
@@ -206,7 +207,7 @@ impl LinkTask {
                     self.board.sensor_failed(*index, fault, read_at);
                     self.note_value(*index, false);
                 }
-                None => debug!(sensor = %sensor.id, "the reply is shorter than the read, which its check rules out"),
+                None => debug!(sensor_id = %sensor.id, "the reply is shorter than the read, which its check rules out"),
             }
         }
         self.came_back(read.device, read_at, started);
@@ -246,12 +247,12 @@ impl LinkTask {
         match (known, has_value) {
             (Some(place), true) => {
                 health.without_value.swap_remove(place);
-                info!(sensor = %sensor.id, "the sensor has a value again");
+                info!(sensor_id = %sensor.id, "the sensor has a value again");
             }
             (None, false) => {
                 health.without_value.push(index);
                 let fault = self.board.look(index, |state| state.fault());
-                warn!(sensor = %sensor.id, ?fault, "the device answers, but has no value for the sensor");
+                warn!(sensor_id = %sensor.id, ?fault, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }
@@ -360,16 +361,4 @@ fn words_of<T>(reply: &ReadReply, offset: u16, count: u16, take: impl FnOnce(&[u
         ReadReply::Registers(_) => reply.registers(offset, count).map(take),
         ReadReply::Bits(_) => reply.bit(offset).map(|bit| take(&[u16::from(bit)])),
     }
-}
-
-/// The error and its causes in one line.
-fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }

@@ -6,6 +6,8 @@
 pub mod handle;
 pub mod line;
 pub mod link;
+#[cfg(test)]
+mod link_tests;
 pub mod plan;
 pub mod schedule;
 #[cfg(test)]

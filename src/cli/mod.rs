@@ -3,6 +3,7 @@
 pub mod call;
 mod connect;
 pub mod demo;
+pub mod mcp;
 pub mod read;
 pub mod run;
 pub mod sim;
@@ -73,6 +74,7 @@ enum Command {
     Watch(watch::WatchArgs),
     Call(call::CallArgs),
     Tools(tools::ToolsArgs),
+    Mcp(mcp::McpArgs),
     Status(status::StatusArgs),
     Sim(sim::SimArgs),
     /// Print a completion script for a shell.
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::main(&args),
         Command::Call(args) => call::main(&args),
         Command::Tools(args) => tools::main(&args),
+        Command::Mcp(args) => mcp::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Completions { shell } => {

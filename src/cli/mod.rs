@@ -59,9 +59,9 @@ impl From<Exit> for ExitCode {
         Exit codes: 0 done, 1 it could not be done, 2 wrong usage or configuration."
 )]
 pub struct Cli {
-    /// How much to log, as in RUST_LOG: error, warn, info, debug, or fieldgate::field=debug.
-    #[arg(long, global = true, value_name = "FILTER", default_value = "info")]
-    log: String,
+    /// How much to log, as in RUST_LOG: error, warn, info, debug, or fieldgate::field=debug. `run` and `sim` log at info.
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -88,7 +88,11 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start(&cli.log);
+    let usual = match cli.command {
+        Command::Run(_) | Command::Sim(_) => logging::OF_A_SERVICE,
+        _ => logging::OF_A_COMMAND,
+    };
+    logging::start(cli.log.as_deref().unwrap_or(usual));
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),

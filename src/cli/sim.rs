@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{RwLock, Semaphore, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::Exit;
 use crate::errors::chain;
@@ -48,7 +48,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE")]
     pub write_config: Option<PathBuf>,
 
-    /// Answer exception 2 for registers between sensors, instead of 0 in gaps of up to 32 registers
+    /// Answer exception 2 for registers between sensors, instead of 0 in gaps of up to 64 registers
     #[arg(long)]
     pub strict_gaps: bool,
 
@@ -272,12 +272,15 @@ impl Drop for ControlSocket {
 
 async fn serve_control(listener: UnixListener, plant: RunningPlant, replying: Arc<RwLock<()>>) {
     let places = Arc::new(Semaphore::new(CONTROLLERS));
+    // The controllers end with this task, so that none keeps the plant alive.
+    let mut controllers = JoinSet::new();
     loop {
+        while controllers.try_join_next().is_some() {}
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (plant, replying) = (plant.clone(), replying.clone());
-                tokio::spawn(async move {
+                controllers.spawn(async move {
                     // A controller that went away needs no reply.
                     let _ = serve_controller(stream, plant, &replying).await;
                     drop(place);
@@ -311,6 +314,80 @@ async fn serve_controller(stream: UnixStream, plant: RunningPlant, replying: &Rw
         if too_long {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::sim::sample;
+
+    #[derive(Debug, Parser)]
+    struct OnlySim {
+        #[command(flatten)]
+        sim: SimArgs,
+    }
+
+    #[test]
+    fn the_arguments_are_well_formed_and_their_examples_parse() {
+        OnlySim::command().debug_assert();
+        for line in EXAMPLES.lines().filter_map(|line| line.trim().strip_prefix("fieldgate sim ")) {
+            let words = line.split('"').enumerate().flat_map(|(place, part)| match place % 2 {
+                0 => part.split_whitespace().collect::<Vec<_>>(),
+                _ => vec![part],
+            });
+            assert!(OnlySim::try_parse_from(std::iter::once("sim").chain(words)).is_ok(), "{line}");
+        }
+        assert!(OnlySim::try_parse_from(["sim"]).is_err(), "neither a file nor a command to send");
+    }
+
+    #[test]
+    fn a_line_for_programs_is_one_json_object() {
+        let link = |place| ServedLink { link: "press-tcp".parse().unwrap(), place, units: vec![1, 2] };
+        let tcp = announcement_json(&link(Place::Tcp("127.0.0.1:15020".into())));
+        assert_eq!(tcp, r#"{"event":"listening","link":"press-tcp","tcp":"127.0.0.1:15020","units":[1,2]}"#);
+        let serial = announcement(&link(Place::Serial("/tmp/rs485-a".into())));
+        assert_eq!(serial, "press-tcp: waiting at /tmp/rs485-a for units 1, 2");
+    }
+
+    #[tokio::test]
+    async fn a_plant_is_commanded_over_its_socket_until_it_quits() {
+        let folder = std::env::temp_dir().join(format!("fieldgate-sim-{}-control", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("plant.sock");
+        let options = PlantOptions { port_base: Some(0), serial_dir: Some(folder.clone()), ..PlantOptions::default() };
+        let plant = Plant::start(sample::registry(), options).await.unwrap();
+        let control = ControlSocket::open(&path, plant.clone()).unwrap();
+        assert_eq!(send(&path, "stop press-plc").await.unwrap(), "ok press-plc is silent");
+        assert!(send(&path, "stop it now").await.unwrap().starts_with("error "));
+        assert!(send(&path, &"x".repeat(5000)).await.unwrap().starts_with("error "));
+        assert!(matches!(ControlSocket::open(&path, plant.clone()), Err(SimError::ControlTaken { .. })));
+        assert!(send(&path, "quit").await.unwrap().starts_with("ok "));
+        plant.quit_commanded().await;
+        control.finish_replies().await;
+        drop(control);
+        assert!(!path.exists(), "the socket was left behind");
+        drop(plant);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_socket_left_behind_is_taken_over_and_another_file_is_not() {
+        let folder = std::env::temp_dir().join(format!("fieldgate-sim-{}-left", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let options = PlantOptions { port_base: Some(0), serial_dir: Some(folder.clone()), ..PlantOptions::default() };
+        let plant = Plant::start(sample::registry(), options).await.unwrap();
+        let left = folder.join("left.sock");
+        drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+        assert!(ControlSocket::open(&left, plant.clone()).is_ok());
+        let file = folder.join("file");
+        std::fs::write(&file, "precious").unwrap();
+        assert!(matches!(ControlSocket::open(&file, plant.clone()), Err(SimError::Control { .. })));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        drop(plant);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
 

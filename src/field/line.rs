@@ -151,8 +151,12 @@ impl Line {
                         let silence = settings.frame_silence();
                         self.drain(silence).await;
                     }
-                    Endpoint::Tcp { .. } if connection.silent_in_a_row >= 3 && old => self.connection = None,
-                    Endpoint::Tcp { .. } => {}
+                    Endpoint::Tcp { .. } => {
+                        let given_up = connection.silent_in_a_row >= 3 && old;
+                        if given_up || self.framing.is_mid_frame() {
+                            self.connection = None;
+                        }
+                    }
                 }
             }
             Err(AskError::Closed { .. } | AskError::Unreachable(_)) => self.connection = None,
@@ -166,7 +170,7 @@ impl Line {
         }
         let transport = self.open().await?;
         if let Framing::Tcp(exchange) = &mut self.framing {
-            *exchange = TcpExchange::default();
+            exchange.reconnected();
         }
         let opened = clock::instant();
         self.connection = Some(Connection { transport, opened, silent_in_a_row: 0, answered: false });
@@ -275,9 +279,14 @@ impl Framing {
         }
     }
 
+    /// Whether a TCP stream stands inside a frame whose rest did not come: the next answer would be taken for it.
+    fn is_mid_frame(&self) -> bool {
+        matches!(self, Framing::Tcp(exchange) if exchange.is_mid_frame())
+    }
+
     fn saw_noise(&self) -> bool {
         match self {
-            Framing::Tcp(_) => false,
+            Framing::Tcp(exchange) => exchange.is_mid_frame(),
             Framing::Rtu(exchange) => exchange.saw_noise(),
         }
     }

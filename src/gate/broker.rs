@@ -5,11 +5,10 @@
 //! else, and may not read what other clients ask and are answered. The gateway alone has a password, made at each start.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
+#[cfg(all(test, feature = "embedded-broker"))]
 use crate::config::Secret;
 use crate::gate::connect::{BrokerAccess, Credentials};
-use crate::gate::rights::Rights;
 use crate::ids::GatewayId;
 
 /// A broker that runs. It stops when it is told to, or dropped.
@@ -72,6 +71,15 @@ impl EmbeddedBroker {
         start(listen, gateway).await
     }
 
+    #[cfg(all(test, feature = "embedded-broker"))]
+    pub(super) async fn restart(
+        listen: SocketAddr,
+        gateway: &GatewayId,
+        secret: Secret,
+    ) -> Result<EmbeddedBroker, BrokerError> {
+        running::start_with(listen, gateway, secret).await
+    }
+
     /// How the gateway itself reaches it.
     pub fn access(&self) -> BrokerAccess {
         let host = self.local_addr.ip().to_string();
@@ -98,6 +106,7 @@ mod running {
     use std::future::{Future, ready};
     use std::pin::Pin;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use mqtt5::broker::MqttBroker;
     use mqtt5::broker::auth::{AuthProvider, AuthResult};
@@ -109,8 +118,10 @@ mod running {
     use tokio::task::JoinHandle;
     use tokio::time::timeout;
 
-    use super::*;
+    use super::{BrokerError, Credentials, EmbeddedBroker, GatewayId, SocketAddr};
+    use crate::config::Secret;
     use crate::gate::connect::MAX_PACKET;
+    use crate::gate::rights::Rights;
     use crate::gate::session::client_id;
 
     /// The user id that the gateway's own connection gets, and no other.
@@ -138,8 +149,16 @@ mod running {
     }
 
     pub(super) async fn start(listen: SocketAddr, gateway: &GatewayId) -> Result<EmbeddedBroker, BrokerError> {
+        start_with(listen, gateway, Secret::new(format!("{:032x}", rand::random::<u128>()))).await
+    }
+
+    /// Starts with a password that is known before, so that a test can have a broker that comes back.
+    pub(super) async fn start_with(
+        listen: SocketAddr,
+        gateway: &GatewayId,
+        secret: Secret,
+    ) -> Result<EmbeddedBroker, BrokerError> {
         try_port(listen).await?;
-        let secret = Secret::new(format!("{:032x}", rand::random::<u128>()));
         let credentials = Credentials { username: client_id(gateway), password: Some(secret.clone()) };
         let start_error = |err: mqtt5::MqttError| BrokerError::Start { said: err.to_string() };
         let broker = MqttBroker::with_config(config(listen)).await.map_err(start_error)?;

@@ -1,17 +1,19 @@
 //! How a broker is reached, for the gateway's session and for the client in [`super::agent`], and what a failure means.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rumqttc::mqttbytes::Error as MqttError;
 use rumqttc::{
     ConnectReturnCode, ConnectionError, DisconnectReasonCode, MqttOptions, NetworkOptions, StateError,
-    TlsConfiguration, Transport,
+    TlsConfiguration, TlsError, Transport,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::config::Secret;
+use crate::config::{BrokerConfig, BrokerEndpoint, Secret};
 
 /// The largest packet that is taken: 1 MiB of arguments, and room for what stands around them.
 ///
@@ -81,6 +83,24 @@ pub enum AccessError {
 }
 
 impl BrokerAccess {
+    /// What a configuration says of the broker. Of the embedded one that is what an agent has: its address, and no
+    /// credentials; the gateway's own are made at its start.
+    pub fn from_config(config: &BrokerConfig) -> BrokerAccess {
+        let trust = || config.ca_file.clone().map_or(TlsTrust::System, TlsTrust::File);
+        let credentials = config.username.clone().map(|username| {
+            let password = config.password.clone();
+            Credentials { username, password }
+        });
+        match &config.endpoint {
+            BrokerEndpoint::Remote { host, port, tls } => {
+                BrokerAccess { host: host.clone(), port: *port, tls: tls.then(trust), credentials }
+            }
+            BrokerEndpoint::Embedded { listen } => {
+                BrokerAccess { host: listen.ip().to_string(), port: listen.port(), tls: None, credentials: None }
+            }
+        }
+    }
+
     /// `host:port`, for people.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
@@ -191,7 +211,10 @@ impl Trouble {
             ConnectionError::MqttState(StateError::ServerDisconnect { reason_code, .. }) => {
                 Trouble::of_disconnect(*reason_code)
             }
+            // rustls tells a bad certificate as invalid data; another I/O error is the network's.
+            ConnectionError::Tls(TlsError::Io(err)) if err.kind() != ErrorKind::InvalidData => Trouble::Away { said },
             ConnectionError::Tls(_) => Trouble::Tls { said },
+            ConnectionError::MqttState(StateError::Deserialization(MqttError::Io(_))) => Trouble::Away { said },
             ConnectionError::MqttState(StateError::Deserialization(_) | StateError::ProtocolViolation(_)) => {
                 Trouble::Protocol { said }
             }
@@ -295,6 +318,16 @@ mod tests {
         assert_eq!(retry.pause(&taken_over, None, 0.0), Retry::TAKEN_OVER);
         assert!(refused.to_string().contains("broker.password"), "{refused}");
         assert!(taken_over.to_string().contains("gateway.id"), "{taken_over}");
+    }
+
+    #[test]
+    fn a_broken_connection_is_no_fault_of_the_protocol_and_a_bad_certificate_no_outage() {
+        let reset = || std::io::Error::from(ErrorKind::ConnectionReset);
+        let broken = ConnectionError::MqttState(StateError::Deserialization(MqttError::Io(reset())));
+        assert!(matches!(Trouble::of(&broken), Trouble::Away { .. }));
+        assert!(matches!(Trouble::of(&ConnectionError::Tls(TlsError::Io(reset()))), Trouble::Away { .. }));
+        let untrusted = std::io::Error::new(ErrorKind::InvalidData, "unknown issuer");
+        assert!(matches!(Trouble::of(&ConnectionError::Tls(TlsError::Io(untrusted))), Trouble::Tls { .. }));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 
 use super::bus::{Bus, BusError, Incoming, Outgoing, OutgoingProperties, Qos};
 use super::duplicates::{Duplicates, Known};
@@ -38,8 +38,6 @@ const HANDS_BESIDE_CALLS: usize = 64;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// An answer keeps at most this distance from its deadline, for its way back.
 const MAX_MARGIN: Duration = Duration::from_millis(100);
-/// A copy of a result that finds no room for so long is given up: it is a copy.
-const COPY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes requests from the session and hands answers to the bus.
 #[derive(Debug)]
@@ -259,17 +257,14 @@ impl<T: Tools> Dispatcher<T> {
 
     async fn publish_copy(&self, client: &ClientId, answered: Answered) {
         let (Some(head), Some(payload)) = (answered.head, answered.reply.copy) else { return };
-        // A name that is no level of a topic is no tool's, and a copy that waits for the broker would be an old one.
+        // A name that is no level of a topic is no tool's.
         let Some(tool) = head.tool.filter(|tool| tool.parse::<ClientId>().is_ok()) else { return };
-        if !self.bus.is_connected() {
-            return;
-        }
         let properties = OutgoingProperties { content_type: Some("application/json"), ..Default::default() };
         let topic = self.topics.result(client, &tool);
         let copy = Outgoing { topic, payload, retain: false, qos: Qos::AtLeastOnce, properties };
-        let published = timeout(COPY_PATIENCE, self.bus.publish(copy)).await;
-        if !matches!(published, Ok(Ok(()))) {
-            tracing::debug!(%client, tool, "the copy of a result was given up");
+        // Without a session it is left out: a copy that waited would be an old one.
+        if let Err(err) = self.bus.publish_now(copy).await {
+            tracing::debug!(%client, tool, error = %err, "the copy of a result was left out");
         }
     }
 

@@ -12,9 +12,13 @@ pub mod reply;
 pub mod rights;
 pub mod router;
 pub mod session;
-pub mod toolbox;
 pub mod topics;
 pub mod wire;
 
+#[cfg(all(test, feature = "embedded-broker"))]
+mod broker_tests;
+#[cfg(all(test, feature = "embedded-broker"))]
+mod session_tests;
 #[cfg(test)]
+#[cfg_attr(not(feature = "embedded-broker"), allow(dead_code))]
 mod testing;

@@ -1,5 +1,4 @@
-//! Who may publish and read what on the embedded broker. The same rules, written for another broker's access list, are in
-//! the docs.
+//! Who may publish and read what on the embedded broker. A broker elsewhere needs the same rules in its own access list.
 
 use crate::gate::topics::Topics;
 use crate::ids::{ClientId, GatewayId};

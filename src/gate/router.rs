@@ -23,12 +23,14 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RunningService, Service, serve_directly};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::jsonrpc::Request;
 use crate::clock;
 use crate::ids::ClientId;
-use crate::tools::{Answer, Call};
+use crate::registry::search;
+use crate::tools::dialect::Dialect;
+use crate::tools::{Answer, Call, Toolbox};
 
 /// How many handshakes are remembered. When one more caller shakes hands, the one that was silent longest is forgotten;
 /// it is then served like a caller without a handshake, which changes nothing that it would notice.
@@ -46,21 +48,26 @@ const INSTRUCTIONS: &str = "Live values of a plant, read from its PLCs and senso
 /// The tools as the router sees them.
 pub trait Tools: Send + Sync + 'static {
     /// The tools of one toolset, or all of them.
-    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, UnknownToolset>;
+    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, ErrorData>;
 
     /// Runs a tool; `None` when there is no such tool. The arguments are as the caller sent them: an object, a string that
     /// should hold one, or something that the tool refuses.
     fn call(&self, tool: &str, arguments: Value, call: &Call) -> impl Future<Output = Option<Answer>> + Send;
 }
 
-/// There is no toolset of that name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no toolset {name:?}; there are {known}")]
-pub struct UnknownToolset {
-    /// What was asked for.
-    pub name: String,
-    /// Those that exist, separated by commas.
-    pub known: String,
+impl Tools for Toolbox {
+    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, ErrorData> {
+        let specs = Toolbox::list(self, toolset).map_err(|err| {
+            let data = json!({ "known": err.known, "suggestions": err.suggestions });
+            ErrorData::invalid_params(err.to_string(), Some(data))
+        })?;
+        let tools = specs.into_iter().map(|spec| serde_json::from_value(Dialect::Mcp.tool(spec))).collect();
+        Result::map_err(tools, |err| ErrorData::internal_error(format!("a tool cannot be described: {err}"), None))
+    }
+
+    async fn call(&self, tool: &str, arguments: Value, call: &Call) -> Option<Answer> {
+        Toolbox::call(self, tool, arguments, call).await
+    }
 }
 
 /// Answers requests of all callers.
@@ -208,8 +215,9 @@ impl<T: Tools> Server<T> {
     fn no_such_tool(&self, name: &str) -> ErrorData {
         let known = self.tools.list(None).unwrap_or_default();
         let names: Vec<&str> = known.iter().map(|tool| tool.name.as_ref()).collect();
+        let nearest = search::nearest(name, names.iter().copied(), 3);
         let message = format!("there is no tool {name:?}; there are {}", names.join(", "));
-        ErrorData::invalid_params(message, None)
+        ErrorData::invalid_params(message, Some(json!({ "known": names, "suggestions": nearest })))
     }
 }
 
@@ -245,8 +253,7 @@ impl<T: Tools> ServerHandler for Server<T> {
             return Err(ErrorData::invalid_params("there is no such page: the list has only one", None));
         }
         let toolset = context.extensions.get::<Job>().and_then(|job| job.toolset.as_deref());
-        let tools = self.tools.list(toolset).map_err(|err| ErrorData::invalid_params(err.to_string(), None))?;
-        Ok(ListToolsResult::with_all_items(tools))
+        Ok(ListToolsResult::with_all_items(self.tools.list(toolset)?))
     }
 
     async fn call_tool(
@@ -278,3 +285,6 @@ impl<T: Tools> ServerHandler for Server<T> {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 }
+
+#[cfg(test)]
+mod tests;

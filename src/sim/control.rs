@@ -127,17 +127,20 @@ pub fn help() -> String {
     COMMANDS.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The names that may have been meant, as the end of an error message; empty where none is near.
+/// The names that may have been meant, as the end of an error message.
 pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match search::nearest(wanted, known, 3).as_slice() {
-        [] => String::new(),
+        [] => "; `list` and `list DEVICE` show what there is".to_owned(),
         near => format!("; did you mean {}?", near.join(" or ")),
     }
 }
 
 fn unknown_verb(verb: &str) -> String {
     let verbs = COMMANDS.map(|(verb, _, _)| verb);
-    format!("{verb:?} is no command{}; they are {}", did_you_mean(verb, verbs), verbs.join(", "))
+    match search::nearest(verb, verbs, 1).first() {
+        Some(near) => format!("{verb:?} is no command; did you mean `{}`?", usage(near)),
+        None => format!("{verb:?} is no command; they are {}", verbs.join(", ")),
+    }
 }
 
 fn usage(verb: &str) -> String {

@@ -2,7 +2,8 @@
 //!
 //! `tokio-modbus` gives up a serial line for good after some 20 bytes that are no request, and closes it. A real line
 //! outlives noise, so the server has a pseudo-terminal of its own, made anew whenever it ends, and bytes are carried
-//! between the two. That place also repeats what it hears where the configuration says `local_echo`.
+//! between the two. It also waits for the rest of a frame for ever, so it is made anew when bytes that were no request are
+//! followed by silence. The same place repeats what it hears where the configuration says `local_echo`.
 //! The line has no bit rate: characters arrive at once.
 
 use std::io;
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_modbus::server::rtu;
 use tokio_serial::{SerialPort, SerialStream};
 
@@ -19,6 +21,10 @@ use super::slave::Slave;
 
 /// How often the port is made free for the next program that wants it for itself.
 const RELEASE_EVERY: Duration = Duration::from_millis(250);
+
+/// Longer than the 3.5 characters that end a frame at any usual bit rate, and long enough for the server to have
+/// understood a request.
+const FRAME_SILENCE: Duration = Duration::from_millis(50);
 
 /// A server that ended rests this long, so that endless noise does not keep the processor busy.
 const SERVER_REST: Duration = Duration::from_millis(20);
@@ -98,28 +104,49 @@ impl Drop for PortName {
 
 /// `port` stays open here, so that the line does not hang up when the gateway closes it.
 async fn serve(slave: Slave, mut line: SerialStream, port: SerialStream, local_echo: bool) {
+    let mut unread = Vec::new();
     loop {
-        if let Err(err) = serve_once(&slave, &mut line, &port, local_echo).await {
-            tracing::debug!(error = %err, "the serial server ended, and is started anew");
+        match serve_once(&slave, &mut line, &port, local_echo, &unread).await {
+            Ok(begins_anew) => unread = begins_anew,
+            Err(err) => {
+                tracing::debug!(error = %err, "the serial server ended, and is started anew");
+                unread.clear();
+                tokio::time::sleep(SERVER_REST).await;
+            }
         }
-        tokio::time::sleep(SERVER_REST).await;
     }
 }
 
-/// Carries bytes between the line and a new server until that ends.
-async fn serve_once(slave: &Slave, line: &mut SerialStream, port: &SerialStream, local_echo: bool) -> io::Result<()> {
+/// Carries bytes between the line and a new server, first those that are `unread`. Returns the bytes that came after a
+/// silence which ended a broken frame; the next server has to begin with them.
+async fn serve_once(
+    slave: &Slave,
+    line: &mut SerialStream,
+    port: &SerialStream,
+    local_echo: bool,
+    unread: &[u8],
+) -> io::Result<Vec<u8>> {
     let (mut near, far) = SerialStream::pair()?;
     let mut server = AbortOnDrop(tokio::spawn(rtu::Server::new(far).serve_forever(slave.clone())));
     let mut release = tokio::time::interval(RELEASE_EVERY);
     let (mut from_line, mut from_server) = ([0_u8; 512], [0_u8; 512]);
+    let mut passed_on = PassedOn { at: Instant::now(), requests: slave.requests() };
+    near.write_all(unread).await?;
     loop {
         tokio::select! {
-            ended = &mut server.0 => return ended.unwrap_or_else(panicked),
+            ended = &mut server.0 => {
+                ended.map_err(io::Error::other)??;
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             read = line.read(&mut from_line) => {
                 let bytes = &from_line[..read?];
                 if local_echo {
                     line.write_all(bytes).await?;
                 }
+                if passed_on.is_broken_frame(slave.requests()) {
+                    return Ok(bytes.to_vec());
+                }
+                passed_on = PassedOn { at: Instant::now(), requests: slave.requests() };
                 near.write_all(bytes).await?;
             }
             read = near.read(&mut from_server) => line.write_all(&from_server[..read?]).await?,
@@ -128,8 +155,17 @@ async fn serve_once(slave: &Slave, line: &mut SerialStream, port: &SerialStream,
     }
 }
 
-fn panicked(err: JoinError) -> io::Result<()> {
-    Err(io::Error::other(err))
+/// When bytes were last passed on to the server, and how many requests it had understood before.
+struct PassedOn {
+    at: Instant,
+    requests: u64,
+}
+
+impl PassedOn {
+    /// Whether those bytes were no request, and the silence after them has ended their frame.
+    fn is_broken_frame(&self, requests: u64) -> bool {
+        requests == self.requests && self.at.elapsed() > FRAME_SILENCE
+    }
 }
 
 struct AbortOnDrop<T>(JoinHandle<T>);

@@ -17,8 +17,8 @@ use crate::quantity::Value;
 use crate::registry::sensor::Endpoint;
 use crate::registry::{DeviceIndex, LinkIndex, Registry, Sensor, SensorIndex};
 
-/// The widest gap between two sensors of a device that answers 0.
-pub const GAP_REGISTERS: u32 = 32;
+/// The widest gap between two sensors of a device that answers 0: as wide as a gateway reads across over TCP.
+pub const GAP_REGISTERS: u32 = 64;
 
 /// The same for coils and discrete inputs: as many bits as those registers have.
 pub const GAP_BITS: u32 = GAP_REGISTERS * 16;

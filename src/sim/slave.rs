@@ -8,6 +8,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,13 +57,19 @@ impl SharedPlant {
 pub(super) struct Slave {
     plant: Arc<SharedPlant>,
     link: LinkIndex,
+    requests: Arc<AtomicU64>,
     /// Held as long as the connection is there; serial lines have none.
     _slot: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Slave {
     pub(super) fn new(plant: Arc<SharedPlant>, link: LinkIndex) -> Slave {
-        Slave { plant, link, _slot: None }
+        Slave { plant, link, requests: Arc::default(), _slot: None }
+    }
+
+    /// How many requests were understood, to whatever unit and whether answered or not.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// The registers are taken after the delay, so that an answer is never older than its arrival, and a device that is
@@ -88,6 +95,7 @@ impl Service for Slave {
     type Future = Pin<Box<dyn Future<Output = Result<Option<Response>, ExceptionCode>> + Send>>;
 
     fn call(&self, SlaveRequest { slave, request }: SlaveRequest<'static>) -> Self::Future {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let this = self.clone();
         Box::pin(async move {
             let table = asked(&request).map(|asked| asked.table);

@@ -108,7 +108,7 @@ impl Arguments {
 /// Checks the arguments of a call: an object, a string that holds one, or nothing.
 pub fn check(spec: &'static ToolSpec, given: Value, registry: &Registry) -> Result<Arguments, ToolError> {
     let names = Names { spec, registry };
-    let given = into_members(given).map_err(|fault| faults::refusal(spec, vec![fault], None))?;
+    let given = into_members(given).map_err(|fault| faults::refusal(spec, vec![*fault], None))?;
     judge(&names, &given).map_err(|faults| {
         let mended = mend::apply(&given, &faults).filter(|mended| judge(&names, mended).is_ok());
         faults::refusal(spec, faults, mended)
@@ -121,19 +121,17 @@ pub fn meets_schema(spec: &'static ToolSpec, given: &Map<String, Value>, registr
     unknown_fields(&names, given).is_empty() && shapes(&names, given).is_empty()
 }
 
-fn into_members(given: Value) -> Result<Map<String, Value>, ArgumentFault> {
+fn into_members(given: Value) -> Result<Map<String, Value>, Box<ArgumentFault>> {
+    let refuse = |received: &Value, message: &str| Err(Box::new(ArgumentFault::not_an_object(received, message)));
     match given {
         Value::Object(members) => Ok(members),
         Value::Null => Ok(Map::new()),
         Value::String(text) => match serde_json::from_str(&text) {
             Ok(Value::Object(members)) => Ok(members),
-            Ok(_) => Err(ArgumentFault::not_an_object(&text.into(), "is a string that holds JSON, but no object")),
-            Err(err) => {
-                let message = format!("is a string that holds no JSON: {err}");
-                Err(ArgumentFault::not_an_object(&text.into(), message))
-            }
+            Ok(_) => refuse(&text.into(), "is a string that holds JSON, but no object"),
+            Err(err) => refuse(&text.into(), &format!("is a string that holds no JSON: {err}")),
         },
-        other => Err(ArgumentFault::not_an_object(&other, "is no object")),
+        other => refuse(&other, "is no object"),
     }
 }
 
@@ -237,7 +235,7 @@ fn wrong_type(kind: ParamKind, value: &Value) -> String {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() && matches!(kind, ParamKind::Integer { .. }) => "no whole number",
+        Value::Number(number) if number.is_f64() && matches!(kind, ParamKind::Integer { .. }) => "a broken number",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",

@@ -9,7 +9,7 @@ use super::spec::{Literal, Param, ParamKind, ToolSpec, Toolset, into_object};
 use super::{Answer, ToolName, Toolbox, list_sensors, output};
 use crate::clock;
 use crate::gate::wire;
-use crate::modbus::words::{DataType, WordOrder};
+use crate::modbus::words::DataType;
 use crate::registry::Sensor;
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
@@ -86,18 +86,9 @@ fn read_json(sensor: &Sensor) -> Value {
     json!({
         "table": read.table.name(), "address": read.address, "reference": reference_number(read.table, read.address),
         "count": read.count(), "type": wire::type_name(read.encoding.data_type), "bit": bit,
-        "order": (!single).then(|| order_name(read.encoding.order)),
+        "order": (!single).then(|| read.encoding.order.name()),
         "scale": read.scaling.scale().to_string(), "offset": read.scaling.offset().to_string(),
     })
-}
-
-fn order_name(order: WordOrder) -> &'static str {
-    match order {
-        WordOrder::Abcd => "ABCD",
-        WordOrder::Cdab => "CDAB",
-        WordOrder::Badc => "BADC",
-        WordOrder::Dcba => "DCBA",
-    }
 }
 
 /// The codes as a configuration writes them, as wide as the type.

@@ -76,12 +76,14 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 
 pub(super) async fn run(toolbox: &Toolbox, arguments: &Arguments, call: &Call) -> Answer {
     let Some(index) = arguments.sensor("sensor_id") else { return Err(super::unchecked(SPEC.name)) };
-    let live = toolbox.read_live(index, Wish::of(arguments), call).await?;
+    let result = toolbox.read_live(index, Wish::of(arguments), call).await;
     let now = clock::now();
+    let duration_ms = millis(now.instant.saturating_duration_since(call.arrived));
+    let live = result.map_err(|error| error.with("duration_ms", duration_ms))?;
     let (source, attempts) = (live.source(), live.attempts);
     let mut reading = live.into_reading(now);
     reading.insert("source".into(), source.into());
     reading.insert("attempts".into(), attempts.into());
-    reading.insert("duration_ms".into(), millis(now.instant.saturating_duration_since(call.arrived)).into());
+    reading.insert("duration_ms".into(), duration_ms.into());
     Ok(reading)
 }

@@ -49,8 +49,8 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             kind: ParamKind::Text { max_len: 100 },
             required: false,
             description: "Words to look for in ids, names, descriptions, units and device names; letter case does not \
-                          matter, and every word must be found. If nothing holds them, words that are spelt almost so are \
-                          looked for, and match says \"similar\".",
+                          matter. match says how they were found: every word (\"exact\"), words spelt almost so (\"similar\"), as \
+                          many of the words as any sensor holds (\"partial\"), or \"none\".",
             example: Literal::Text("oil temperature"),
             default: None,
             left_out: "all sensors.",
@@ -79,7 +79,7 @@ fn success() -> Value {
         "unit": output::text_or_null(), "quality": output::quality(), "reason": output::text_or_null(),
         "age_ms": output::count_or_null(),
     }));
-    output::listing(item, json!({"match": {"enum": ["all", "exact", "similar"]}}))
+    output::listing(item, json!({"match": {"enum": ["all", "exact", "similar", "partial", "none"]}}))
 }
 
 pub(super) fn run(toolbox: &Toolbox, arguments: &Arguments) -> Answer {
@@ -123,7 +123,7 @@ pub(super) fn quality_now(toolbox: &Toolbox, index: SensorIndex, now: Stamp) -> 
     reading
 }
 
-/// The sensors that hold every word; where none does, those that hold words spelt almost so.
+/// The sensors that hold every word; where none does, those that hold most of them, or words spelt almost so.
 fn search<'a>(
     registry: &Registry,
     sensors: impl Iterator<Item = (SensorIndex, &'a Sensor)>,
@@ -132,12 +132,36 @@ fn search<'a>(
     let Some(query) = query else { return (sensors.map(|(index, _)| index).collect(), "all") };
     let wanted: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
     let texts: Vec<(SensorIndex, String)> = sensors.map(|(index, sensor)| (index, text_of(registry, sensor))).collect();
-    let holding = |holds: fn(&str, &str) -> bool| -> Vec<SensorIndex> {
-        let matching = texts.iter().filter(|(_, text)| wanted.iter().all(|word| holds(text, word)));
-        matching.map(|(index, _)| *index).collect()
-    };
-    let exact = holding(|text, word| text.contains(word));
-    if exact.is_empty() { (holding(holds_similar), "similar") } else { (exact, "exact") }
+    let exact = best(&texts, &wanted, |text, word| text.contains(word));
+    if exact.words == wanted.len() {
+        return (exact.sensors, "exact");
+    }
+    let similar = best(&texts, &wanted, holds_similar);
+    match similar.words {
+        0 => (Vec::new(), "none"),
+        all if all == wanted.len() => (similar.sensors, "similar"),
+        _ => (similar.sensors, "partial"),
+    }
+}
+
+/// The sensors that hold the most words, and how many those are.
+struct Best {
+    words: usize,
+    sensors: Vec<SensorIndex>,
+}
+
+fn best(texts: &[(SensorIndex, String)], wanted: &[String], holds: impl Fn(&str, &str) -> bool) -> Best {
+    let mut best = Best { words: 0, sensors: Vec::new() };
+    for (index, text) in texts {
+        let words = wanted.iter().filter(|word| holds(text, word)).count();
+        if words > best.words {
+            best = Best { words, sensors: Vec::new() };
+        }
+        if words == best.words && words > 0 {
+            best.sensors.push(*index);
+        }
+    }
+    best
 }
 
 fn text_of(registry: &Registry, sensor: &Sensor) -> String {

@@ -68,19 +68,19 @@ impl Toolbox {
             return Ok(live);
         }
         if let Some(error) = self.resting(index) {
-            return Err(error);
+            return Err(error.with("attempts", 0));
         }
         let place = Place::of(&self.config.registry, index);
         let deadline = answer_by(call);
         if clock::instant() >= deadline {
-            return Err(place.too_late());
+            return Err(place.too_late().with("attempts", 0));
         }
         let asked = self.field.refresh(index, deadline).await;
         if let Some(live) = self.look(index, wish, call)? {
             return Ok(Live { attempts: 1, ..live });
         }
-        Err(match asked {
-            Err(RefreshError::Full) => place.too_many_calls(),
+        let error = match asked {
+            Err(RefreshError::Full) => return Err(place.too_many_calls().with("attempts", 0)),
             Err(RefreshError::Deadline | RefreshError::Stopping) => {
                 self.why_not(index, wish).unwrap_or_else(|| place.too_late())
             }
@@ -88,7 +88,8 @@ impl Toolbox {
                 let error = self.why_not(index, wish).or_else(|| self.offline(index));
                 error.unwrap_or_else(|| place.internal("the link left no result of its read"))
             }
-        })
+        };
+        Err(error.with("attempts", 1))
     }
 
     /// The value on the board, if it will do.

@@ -113,7 +113,7 @@ pub fn error() -> Value {
             "message": text(), "hint": text(), "retryable": {"type": "boolean"}, "retry_after_ms": count_or_null(),
             "sensor_id": text(), "device": text(), "link": text(),
             "cause": text(), "scope": {"enum": ["sensor", "device", "link"]},
-            "offline_since": moment(), "next_try": moment_or_null(), "last_good": last_good,
+            "attempts": count(), "duration_ms": count(), "offline_since": moment(), "next_try": moment_or_null(), "last_good": last_good,
             "faults": {"type": "array", "items": fault},
         },
     })

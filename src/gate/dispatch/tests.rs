@@ -4,3 +4,4 @@ mod bench;
 mod conversations;
 mod hostile;
 mod promises;
+mod standard_client;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rmcp::model::Tool;
+use rmcp::model::{ErrorData, Tool};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -13,19 +13,18 @@ use crate::clock;
 use crate::config::CallsConfig;
 use crate::gate::bus::{Ack, Bus, Incoming, Outgoing};
 use crate::gate::dispatch::Dispatcher;
-use crate::gate::router::{Tools, UnknownToolset};
+use crate::gate::router::Tools;
 use crate::gate::topics::Topics;
 use crate::tools::answer::{ErrorCode, ToolError};
 use crate::tools::{Answer, Call};
 
-/// `echo` returns its arguments, `slow` sleeps `ms` first, `offline` fails, `stuck` never ends, `broken` panics, `large`
-/// answers `bytes` bytes.
+/// `echo` returns its arguments, `slow` sleeps `ms` first, `offline` fails, `stuck` never ends, `broken` panics.
 #[derive(Debug, Default)]
 pub struct FakeTools {
     runs: AtomicUsize,
 }
 
-const NAMES: [&str; 6] = ["echo", "slow", "offline", "stuck", "broken", "large"];
+const NAMES: [&str; 5] = ["echo", "slow", "offline", "stuck", "broken"];
 
 impl FakeTools {
     /// How many tools have been started.
@@ -35,13 +34,13 @@ impl FakeTools {
 }
 
 impl Tools for FakeTools {
-    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, UnknownToolset> {
+    fn list(&self, toolset: Option<&str>) -> Result<Vec<Tool>, ErrorData> {
         let schema = Map::from_iter([("type".to_owned(), json!("object"))]);
         let tool = |name: &'static str| Tool::new(name, "A tool for tests.", schema.clone());
         match toolset {
             None => Ok(NAMES.into_iter().map(tool).collect()),
             Some("good") => Ok(vec![tool("echo")]),
-            Some(name) => Err(UnknownToolset { name: name.into(), known: "good".into() }),
+            Some(_) => Err(ErrorData::invalid_params("there is no such toolset; there is good", None)),
         }
     }
 
@@ -63,8 +62,7 @@ impl Tools for FakeTools {
                 Err(error)
             }
             "stuck" => std::future::pending().await,
-            "broken" => panic!("this tool is broken on purpose"),
-            _ => Ok(json!({ "text": "x".repeat(number("bytes") as usize) })),
+            _ => panic!("this tool is broken on purpose"),
         };
         Some(answer.map(|value| value.as_object().cloned().unwrap_or_default()))
     }

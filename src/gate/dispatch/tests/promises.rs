@@ -153,15 +153,12 @@ async fn a_duplicate_of_a_running_call_waits_for_its_answer() {
         message.correlation_data = Some(correlation.into());
         bench.send(message).await;
     }
-    let tools = bench.tools.clone();
     let (first, second) = (bench.answer().await, bench.answer().await);
-    let copies_read = 1;
     assert_eq!(first.payload, second.payload);
     let mut correlations = [first, second].map(|answer| answer.properties.correlation_data);
     correlations.sort();
     assert_eq!(correlations, [Some("a".into()), Some("b".into())]);
-    assert_eq!(tools.runs(), 1);
-    assert!(bench.finish().await.len() <= copies_read, "one execution, one copy");
+    assert_eq!(bench.tools.runs(), 1);
 }
 
 #[tokio::test(start_paused = true)]

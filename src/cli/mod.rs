@@ -1,6 +1,7 @@
 //! The command line: one file per command, each thin.
 
 pub mod call;
+pub mod check;
 mod connect;
 pub mod demo;
 pub mod mcp;
@@ -69,6 +70,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Check(check::CheckArgs),
     Demo(demo::DemoArgs),
     Read(read::ReadArgs),
     Watch(watch::WatchArgs),
@@ -95,6 +97,7 @@ pub fn main() -> ExitCode {
     logging::start(cli.log.as_deref().unwrap_or(usual));
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Check(args) => check::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Read(args) => read::main(&args),
         Command::Watch(args) => watch::main(&args),

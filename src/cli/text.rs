@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn members_are_lines_and_alike_objects_are_a_table() {
         let value = json!({"value": 47.3, "items": [{"id": "a", "n": 1}, {"id": "bcd", "n": null}], "none": []});
-        assert_eq!(pretty(&value), "items:\n  id   n\n  a    1\n  bcd  -\nnone: none\nvalue: 47.3\n");
+        assert_eq!(pretty(&value), "value: 47.3\nitems:\n  id   n\n  a    1\n  bcd  -\nnone: none\n");
     }
 
     #[test]

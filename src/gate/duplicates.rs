@@ -147,10 +147,9 @@ impl Hash for Content<'_> {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.0.id.as_json().hash(state);
         self.0.method.hash(state);
-        for (name, value) in self.0.params.iter().filter(|(name, _)| *name != "_meta") {
-            name.hash(state);
-            value.hash(state);
-        }
+        let mut params: Vec<_> = self.0.params.iter().filter(|(name, _)| *name != "_meta").collect();
+        params.sort_unstable_by_key(|(name, _)| *name);
+        params.hash(state);
     }
 }
 

@@ -86,7 +86,7 @@ impl AskError {
                 1..=3 => Fault::Refused(*code),
                 5 | 6 => Fault::Busy(*code),
                 10 | 11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
-                _ => Fault::Offline(OfflineCause::DeviceException),
+                _ => Fault::DeviceFailed(*code),
             },
         }
     }

@@ -165,7 +165,7 @@ impl LinkTask {
         };
         debug!(link = %self.link_id(), device = %self.registry.device(read.device).id, error = %err, "no data");
         match err.fault() {
-            Fault::Offline(OfflineCause::DeviceException) | Fault::Refused(_) | Fault::Busy(_) => {
+            Fault::Refused(_) | Fault::Busy(_) | Fault::DeviceFailed(_) => {
                 self.refused(place, &read, err.fault(), now, started);
             }
             Fault::Offline(cause) => self.went_silent(read.device, cause, &err, now),

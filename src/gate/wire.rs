@@ -21,6 +21,8 @@ pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState
     let sensor = registry.sensor(index);
     let mut object = Map::new();
     object.insert("sensor_id".into(), sensor.id.as_str().into());
+    // Its place among the members: what is set below keeps it.
+    object.insert("value".into(), Value::Null);
     object.insert("unit".into(), unit(sensor));
     object.insert("type".into(), type_name(sensor.read.encoding.data_type).into());
     object.insert("max_age_ms".into(), millis(sensor.max_age));
@@ -104,7 +106,9 @@ impl Quality {
 fn quality_of(fault: Fault) -> Quality {
     match fault {
         Fault::Busy(_) => Quality::Uncertain,
-        Fault::Offline(_) | Fault::Refused(_) | Fault::NoValue | Fault::NotANumber => Quality::Bad,
+        Fault::Offline(_) | Fault::Refused(_) | Fault::DeviceFailed(_) | Fault::NoValue | Fault::NotANumber => {
+            Quality::Bad
+        }
     }
 }
 
@@ -352,7 +356,7 @@ mod tests {
         };
         check(Fault::Busy(ExceptionCode::SERVER_DEVICE_BUSY), "uncertain", "device_busy");
         check(Fault::Refused(ExceptionCode::ILLEGAL_DATA_ADDRESS), "bad", "config_error");
-        check(Fault::Offline(OfflineCause::DeviceException), "bad", "device_failure");
+        check(Fault::DeviceFailed(ExceptionCode(4)), "bad", "device_failure");
         check(Fault::NoValue, "bad", "sensor_failure");
         check(Fault::NotANumber, "bad", "sensor_failure");
     }

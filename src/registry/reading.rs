@@ -102,12 +102,8 @@ pub enum OfflineCause {
     UnitSilentBehindGateway,
     /// Answers come, but damaged ones.
     LineNoise,
-    /// The device answers with a failure of its own (exception 4 and rarer ones).
-    DeviceException,
     /// The serial port is not there, or cannot be opened.
     PortGone,
-    /// The device is left alone until its next try.
-    Resting,
 }
 
 impl OfflineCause {
@@ -119,9 +115,7 @@ impl OfflineCause {
             OfflineCause::ConnectedButSilent => "connected_but_silent",
             OfflineCause::UnitSilentBehindGateway => "unit_silent_behind_gateway",
             OfflineCause::LineNoise => "line_noise",
-            OfflineCause::DeviceException => "device_exception",
             OfflineCause::PortGone => "port_gone",
-            OfflineCause::Resting => "resting",
         }
     }
 
@@ -140,6 +134,8 @@ pub enum Fault {
     Refused(ExceptionCode),
     /// The device says that it is busy (exceptions 5, 6).
     Busy(ExceptionCode),
+    /// The device failed while it read the register (exception 4 and rarer ones).
+    DeviceFailed(ExceptionCode),
     /// The device answered with its code for "no value".
     NoValue,
     /// The device answered with a float that is no number, or with bytes that are no text.
@@ -150,11 +146,11 @@ impl Fault {
     /// The reason in a published reading (contract, section 4), where there was a good value before or not.
     pub fn reason(self, ever_read: bool) -> &'static str {
         match self {
-            Fault::Offline(OfflineCause::DeviceException) => "device_failure",
             Fault::Offline(_) if ever_read => "comm_failure",
             Fault::Offline(_) => "no_data",
             Fault::Refused(_) => "config_error",
             Fault::Busy(_) => "device_busy",
+            Fault::DeviceFailed(_) => "device_failure",
             Fault::NoValue | Fault::NotANumber => "sensor_failure",
         }
     }

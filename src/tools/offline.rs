@@ -57,6 +57,8 @@ pub enum Lack {
     NoValue,
     /// A float that is no number, or bytes that are no text.
     NotANumber,
+    /// That it failed itself while it read the register.
+    DeviceFailed(ExceptionCode),
 }
 
 impl Lack {
@@ -65,13 +67,15 @@ impl Lack {
         match self {
             Lack::NoValue => "no_value",
             Lack::NotANumber => "not_a_number",
+            Lack::DeviceFailed(_) => "device_exception",
         }
     }
 
-    fn words(self) -> &'static str {
+    fn words(self) -> String {
         match self {
-            Lack::NoValue => "with its code for no value",
-            Lack::NotANumber => "with registers that hold no value of the sensor's type",
+            Lack::NoValue => "with its code for no value".to_owned(),
+            Lack::NotANumber => "with registers that hold no value of the sensor's type".to_owned(),
+            Lack::DeviceFailed(exception) => exception.to_string(),
         }
     }
 }
@@ -215,6 +219,7 @@ pub fn explain(
         }
         Fault::NoValue => without(Lack::NoValue).into(),
         Fault::NotANumber => without(Lack::NotANumber).into(),
+        Fault::DeviceFailed(exception) => without(Lack::DeviceFailed(exception)).into(),
         Fault::Refused(exception) => misconfigured(&place, sensor, exception),
         Fault::Busy(exception) => busy(&place, exception, last_good),
     })

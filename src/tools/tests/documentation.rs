@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use crate::modbus::exception::ExceptionCode;
 use crate::registry::reading::OfflineCause;
 use crate::tools::ToolName;
 use crate::tools::answer::ErrorCode;
@@ -10,15 +11,13 @@ use crate::tools::offline::Lack;
 use crate::tools::spec::ToolSpec;
 
 const MARK: &str = "<!-- from the table -->";
-const CAUSES: [OfflineCause; 8] = [
+const CAUSES: [OfflineCause; 6] = [
     OfflineCause::Refused,
     OfflineCause::NoRoute,
     OfflineCause::ConnectedButSilent,
     OfflineCause::UnitSilentBehindGateway,
     OfflineCause::LineNoise,
-    OfflineCause::DeviceException,
     OfflineCause::PortGone,
-    OfflineCause::Resting,
 ];
 const END: &str = "<!-- end -->";
 
@@ -83,7 +82,10 @@ fn the_page_on_tools_says_what_to_do_about_every_error() {
 fn the_page_on_tools_names_every_cause_of_an_offline_sensor() {
     let text = std::fs::read_to_string(page()).expect("docs/tools.md");
     let causes = CAUSES.map(OfflineCause::name);
-    for cause in causes.into_iter().chain([Lack::NoValue, Lack::NotANumber].map(Lack::name)) {
+    for cause in causes
+        .into_iter()
+        .chain([Lack::NoValue, Lack::NotANumber, Lack::DeviceFailed(ExceptionCode(4))].map(Lack::name))
+    {
         assert!(text.contains(&format!("`{cause}`")), "{cause} is not explained");
     }
 }

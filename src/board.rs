@@ -151,6 +151,13 @@ impl Board {
         }
     }
 
+    /// Counts a request to a device, answered with data or not.
+    pub fn count_request(&self, index: DeviceIndex, failed: bool) {
+        let state = &mut self.lock().devices[index.place()];
+        state.requests += 1;
+        state.failures += u64::from(failed);
+    }
+
     /// Looks at a sensor's state under the lock; keep it short.
     pub fn look<T>(&self, index: SensorIndex, look: impl FnOnce(&SensorState) -> T) -> T {
         look(&self.lock().sensors[index.place()].state)

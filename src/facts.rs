@@ -1,6 +1,7 @@
 //! What the gateway knows of itself: since when it runs, under which boot id, and whether the broker is there.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock;
 use crate::registry::reading::Stamp;
@@ -13,6 +14,7 @@ pub struct Facts {
     /// When the daemon started.
     pub started: Stamp,
     broker: Mutex<BrokerState>,
+    dropped_requests: AtomicU64,
 }
 
 /// Whether the broker is there.
@@ -30,7 +32,7 @@ impl Facts {
     /// Facts of a daemon that starts now.
     pub fn new() -> Facts {
         let boot_id = format!("{:016x}", rand::random::<u64>());
-        Facts { boot_id, started: clock::now(), broker: Mutex::default() }
+        Facts { boot_id, started: clock::now(), broker: Mutex::default(), dropped_requests: AtomicU64::new(0) }
     }
 
     /// The version of this program.
@@ -51,6 +53,16 @@ impl Facts {
         }
         broker.connected = connected;
         broker.last_error = last_error;
+    }
+
+    /// How many requests were dropped on arrival since the start, because too many waited. Only those sent with QoS 0 are.
+    pub fn dropped_requests(&self) -> u64 {
+        self.dropped_requests.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that was dropped on arrival.
+    pub fn count_dropped_request(&self) {
+        self.dropped_requests.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -9,13 +9,20 @@
 //! `gate::dispatch` gives it a deadline, `gate::router` speaks MCP, [`tools`] checks and runs it.
 
 pub mod board;
+pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod daemon;
+pub mod errors;
 pub mod facts;
 pub mod field;
 pub mod gate;
 pub mod ids;
+pub mod logging;
 pub mod modbus;
+pub mod policy;
 pub mod quantity;
 pub mod registry;
+pub mod service;
+pub mod sim;
 pub mod tools;

@@ -163,6 +163,16 @@ impl Scaling {
         Ok(Scaling { scale: scale.normalize(), offset: offset.normalize() })
     }
 
+    /// The factor.
+    pub fn scale(&self) -> Decimal {
+        self.scale
+    }
+
+    /// What is added after the factor.
+    pub fn offset(&self) -> Decimal {
+        self.offset
+    }
+
     /// Whether values pass unchanged.
     pub fn is_none(&self) -> bool {
         *self == Scaling::NONE

@@ -1,11 +1,33 @@
 //! The configuration: from a TOML file to types that cannot be wrong (contract, section 1).
 //!
 //! [`Config::parse`] reports every fault of a file at once. What it returns is what the daemon may rely on.
+//!
+//! `syntax` looks at the text, `reader` walks its tables, one module per table gives them their sense, and `fault` says
+//! where something is wrong. Keys, defaults and bounds are described in `docs/configuration.md`; a test compares.
+
+mod devices;
+pub mod fault;
+pub mod id_format;
+mod keys;
+mod links;
+mod parse;
+mod read_spec;
+mod reader;
+pub(crate) mod reference;
+mod sections;
+mod syntax;
+#[cfg(test)]
+mod tests;
+pub(crate) mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use fault::{Fault, Faults, Severity};
+pub use id_format::IdFormat;
+pub use parse::{LoadError, Parsed};
 
 use crate::ids::GatewayId;
 use crate::registry::Registry;

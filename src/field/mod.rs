@@ -4,3 +4,12 @@
 //! everyone else has a [`handle`].
 
 pub mod handle;
+pub mod line;
+pub mod link;
+#[cfg(test)]
+mod link_tests;
+pub mod plan;
+pub mod schedule;
+#[cfg(test)]
+mod testing;
+pub mod transport;

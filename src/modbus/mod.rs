@@ -4,11 +4,17 @@
 //! tested with bytes alone. Sources: Modbus Application Protocol V1.1b3, Modbus over Serial Line V1.02, Modbus Messaging
 //! on TCP/IP V1.0b. Absent on purpose: retries, time-outs and sockets, which belong to [`crate::field`].
 
+mod cursor;
 pub mod exception;
 pub mod pdu;
 pub mod rtu;
 pub mod tcp;
 pub mod words;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod vectors;
 
 use std::fmt;
 
@@ -26,18 +32,35 @@ pub enum Table {
 }
 
 impl Table {
+    /// All four.
+    pub const ALL: [Table; 4] = [Table::Coil, Table::DiscreteInput, Table::Holding, Table::Input];
+
     /// The names of the tables in a configuration, in the order of the variants.
     pub const NAMES: [&'static str; 4] = ["coil", "discrete", "holding", "input"];
 
     /// The table of that name.
     pub fn from_name(name: &str) -> Option<Table> {
-        let tables = [Table::Coil, Table::DiscreteInput, Table::Holding, Table::Input];
-        tables.into_iter().find(|table| table.name() == name)
+        Table::ALL.into_iter().find(|table| table.name() == name)
     }
 
     /// Its name in a configuration.
     pub fn name(self) -> &'static str {
         Table::NAMES[self as usize]
+    }
+
+    /// The function that reads it (V1.1b3, sections 6.1 to 6.4).
+    pub fn read_function(self) -> u8 {
+        match self {
+            Table::Coil => 1,
+            Table::DiscreteInput => 2,
+            Table::Holding => 3,
+            Table::Input => 4,
+        }
+    }
+
+    /// The table that a function reads, if it is one of those that read.
+    pub fn from_read_function(function: u8) -> Option<Table> {
+        Table::ALL.into_iter().find(|table| table.read_function() == function)
     }
 
     /// Whether its elements are single bits.

@@ -7,6 +7,7 @@ use crate::ids::{DeviceId, LinkId, SensorId};
 use crate::modbus::Table;
 use crate::modbus::words::{Encoding, NoValueCode};
 use crate::quantity::{Range, Scaling, Unit};
+use crate::registry::reading::{Fault, Sample, Stamp};
 
 /// One TCP endpoint or one serial line. One task owns it.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,5 +154,19 @@ impl ReadSpec {
     /// How many registers or bits it covers.
     pub fn count(&self) -> u16 {
         if self.table.is_bits() { 1 } else { self.encoding.registers() }
+    }
+}
+
+impl Sensor {
+    /// What the device's words mean for this sensor: a sample, or why they are none. A single bit is one word, 0 or 1.
+    pub fn interpret(&self, words: &[u16], read_at: Stamp) -> Result<Sample, Fault> {
+        let encoding = &self.read.encoding;
+        if self.no_value.iter().any(|code| encoding.holds(words, *code)) {
+            return Err(Fault::NoValue);
+        }
+        let raw = encoding.decode(words).map_err(|_| Fault::NotANumber)?;
+        let value = self.read.scaling.apply(raw).ok_or(Fault::NotANumber)?;
+        let in_range = self.range.is_none_or(|range| range.contains(&value));
+        Ok(Sample::new(value, words, in_range, read_at))
     }
 }

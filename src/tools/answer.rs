@@ -1,5 +1,7 @@
 //! Typed errors as agents see them (contract, section 5).
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 /// The closed list of errors.
@@ -43,6 +45,22 @@ pub enum ErrorClass {
 }
 
 impl ErrorCode {
+    /// The whole list.
+    pub const ALL: [ErrorCode; 12] = [
+        ErrorCode::InvalidArgument,
+        ErrorCode::SensorOffline,
+        ErrorCode::StaleData,
+        ErrorCode::IncompleteData,
+        ErrorCode::DeviceBusy,
+        ErrorCode::CircuitOpen,
+        ErrorCode::RateLimited,
+        ErrorCode::DeadlineExceeded,
+        ErrorCode::Misconfigured,
+        ErrorCode::AccessDenied,
+        ErrorCode::ResultTooLarge,
+        ErrorCode::Internal,
+    ];
+
     /// Its name in the contract.
     pub fn name(self) -> &'static str {
         match self {
@@ -110,6 +128,20 @@ impl ToolError {
     /// An error without further members.
     pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> ToolError {
         ToolError { code, message: message.into(), hint: hint.into(), retry_after_ms: None, details: Map::new() }
+    }
+
+    /// The error with one more member.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> ToolError {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The error with the time after which a repeat can help.
+    ///
+    /// At least a millisecond, because "at once" would invite the very loop that the time is there to prevent.
+    pub fn retry_after(mut self, wait: Duration) -> ToolError {
+        self.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
+        self
     }
 
     /// The error as the contract has it.

@@ -1,0 +1,175 @@
+//! The daemon: everything is opened, then everything is started; and stopped in order.
+//!
+//! A device, a line or a broker that is away is no reason not to start: the plant side polls, the session connects, and each
+//! says what it lacks. Only what a person has to mend stops the start: a taken port, a certificate that cannot be read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::board::Board;
+use crate::config::{BrokerConfig, BrokerEndpoint, Config};
+use crate::facts::Facts;
+use crate::field::link;
+use crate::gate::broker::{BrokerError, EmbeddedBroker};
+use crate::gate::connect::{AccessError, BrokerAccess, Credentials, TlsTrust};
+use crate::gate::dispatch::Dispatcher;
+use crate::gate::publisher::Publisher;
+use crate::gate::session::{Session, SessionSettings};
+use crate::gate::topics::Topics;
+use crate::tools::Toolbox;
+use crate::tools::dialect::catalog_json;
+
+/// How long each part of the stop may take: calls in flight, the last status, the goodbye to the broker.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A running gateway.
+pub struct Daemon {
+    config: Arc<Config>,
+    access: BrokerAccess,
+    broker: Option<EmbeddedBroker>,
+    stop_publisher: CancellationToken,
+    stop_session: CancellationToken,
+    stop_links: CancellationToken,
+    links: JoinSet<()>,
+    publisher: JoinSet<()>,
+    session: JoinSet<()>,
+    dispatcher: JoinSet<()>,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The embedded broker did not start.
+    #[error("the embedded broker is not there")]
+    Broker(#[from] BrokerError),
+    /// The broker cannot even be tried.
+    #[error("the broker cannot be reached")]
+    Access(#[from] AccessError),
+}
+
+impl Daemon {
+    /// Opens everything, and starts everything. Call it inside a runtime.
+    pub async fn start(config: Arc<Config>) -> Result<Daemon, StartError> {
+        let broker = match &config.broker.endpoint {
+            BrokerEndpoint::Embedded { listen } => Some(EmbeddedBroker::start(*listen, &config.gateway).await?),
+            BrokerEndpoint::Remote { .. } => None,
+        };
+        let access = match &broker {
+            Some(broker) => broker.access(),
+            None => access_of(&config.broker),
+        };
+        let facts = Arc::new(Facts::new());
+        let settings = SessionSettings {
+            gateway: config.gateway.clone(),
+            access: access.clone(),
+            keep_alive: config.broker.keep_alive,
+            renewed_every: config.publish.status_every,
+        };
+        let (session, bus, requests) = Session::open(settings, Arc::clone(&facts))?;
+
+        let board = Arc::new(Board::new(Arc::clone(&config.registry)));
+        let (stop_links, stop_publisher, stop_session) =
+            (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        let (field, links) = link::start(&config.registry, &board, config.publish.at_least_every, &stop_links);
+        let publisher = Publisher {
+            gateway: config.gateway.clone(),
+            config: config.publish.clone(),
+            registry: Arc::clone(&config.registry),
+            board: Arc::clone(&board),
+            facts: Arc::clone(&facts),
+            bus: bus.clone(),
+            catalog: Arc::new(catalog_json),
+        };
+        let toolbox = Arc::new(Toolbox { config: Arc::clone(&config), board, field, facts });
+        let dispatcher = Dispatcher::new(toolbox, bus, Topics::new(&config.gateway), config.calls.clone());
+        let daemon = Daemon {
+            links,
+            publisher: one_task(publisher.run(stop_publisher.clone())),
+            dispatcher: one_task(dispatcher.run(requests)),
+            session: one_task(session.run(stop_session.clone())),
+            config,
+            access,
+            broker,
+            stop_publisher,
+            stop_session,
+            stop_links,
+        };
+        info!("{}", daemon.summary());
+        Ok(daemon)
+    }
+
+    /// What runs, in one line.
+    pub fn summary(&self) -> String {
+        let registry = &self.config.registry;
+        format!(
+            "gateway {}: {} sensors on {} devices and {} links; broker {}{}",
+            self.config.gateway,
+            registry.sensors().len(),
+            registry.devices().len(),
+            registry.links().len(),
+            self.access.address(),
+            if self.broker.is_some() { " (embedded)" } else { "" },
+        )
+    }
+
+    /// How an agent on this machine reaches the broker, without credentials.
+    pub fn broker_for_agents(&self) -> BrokerAccess {
+        BrokerAccess { credentials: None, ..self.access.clone() }
+    }
+
+    /// Stops in order: the plant side, the last status, the session with the calls that still run, the embedded broker.
+    pub async fn stop(mut self) {
+        self.stop_links.cancel();
+        join(&mut self.links, "links").await;
+        self.stop_publisher.cancel();
+        join(&mut self.publisher, "publisher").await;
+        self.stop_session.cancel();
+        join(&mut self.session, "session").await;
+        join(&mut self.dispatcher, "dispatcher").await;
+        if let Some(broker) = self.broker {
+            broker.stop().await;
+        }
+        info!("stopped");
+    }
+}
+
+fn one_task(task: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(task);
+    tasks
+}
+
+/// Waits for tasks to end, and ends them when they take too long.
+async fn join(tasks: &mut JoinSet<()>, name: &str) {
+    let ended = timeout(PATIENCE, async {
+        while let Some(outcome) = tasks.join_next().await {
+            if let Err(err) = outcome {
+                warn!(error = %err, "{name}: a task failed");
+            }
+        }
+    });
+    if ended.await.is_err() {
+        warn!("{name}: did not end within {} s and was cut off", PATIENCE.as_secs());
+        tasks.abort_all();
+    }
+}
+
+/// How a configured broker is reached. The embedded one makes its own secret: see [`EmbeddedBroker::access`].
+pub fn access_of(broker: &BrokerConfig) -> BrokerAccess {
+    let trust = || match &broker.ca_file {
+        Some(file) => TlsTrust::File(file.clone()),
+        None => TlsTrust::System,
+    };
+    let (host, port, tls) = match &broker.endpoint {
+        BrokerEndpoint::Remote { host, port, tls } => (host.clone(), *port, tls.then(trust)),
+        BrokerEndpoint::Embedded { listen } => (listen.ip().to_string(), listen.port(), None),
+    };
+    let credentials =
+        broker.username.clone().map(|username| Credentials { username, password: broker.password.clone() });
+    BrokerAccess { host, port, tls, credentials }
+}

@@ -1,0 +1,303 @@
+//! One request and its answer on one link: connecting, pacing, waiting, and keeping a late answer from the next request.
+//!
+//! Every wait in here has an end. Nothing is retried here, and nothing is decided about devices: see [`super::link`].
+
+use std::time::{Duration, Instant};
+
+use super::transport::{ConnectError, Transport};
+use crate::clock;
+use crate::modbus::exception::ExceptionCode;
+use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
+use crate::modbus::rtu::RtuExchange;
+use crate::modbus::tcp::TcpExchange;
+use crate::registry::Link;
+use crate::registry::reading::{Fault, OfflineCause, Stamp};
+use crate::registry::sensor::{Endpoint, SerialSettings};
+
+/// A connection younger than this is not given up for silence: some devices need seconds before they answer at all.
+const SLOW_START: Duration = Duration::from_secs(5);
+
+/// The shortest patience with a connection that is being made.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of the longest answer: 256 on a serial line, 260 over TCP.
+const LONGEST_FRAME: usize = 260;
+
+/// The task's own way to its devices.
+#[derive(Debug)]
+pub struct Line {
+    endpoint: Endpoint,
+    timeout: Duration,
+    request_gap: Duration,
+    connect_delay: Duration,
+    framing: Framing,
+    connection: Option<Connection>,
+    /// When the last byte went over the line in either direction; the gap to the next request counts from here.
+    last_byte: Option<Instant>,
+    #[cfg(test)]
+    mock: Option<tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>>,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Tcp(TcpExchange),
+    Rtu(RtuExchange),
+}
+
+#[derive(Debug)]
+struct Connection {
+    transport: Transport,
+    opened: Instant,
+    silent_in_a_row: u32,
+    answered: bool,
+}
+
+/// Why a request got no data.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// There is no way to the plant.
+    #[error("no connection")]
+    Unreachable(#[from] ConnectError),
+    /// No answer in time.
+    #[error("no answer")]
+    Silent,
+    /// Bytes came in time, but no whole answer.
+    #[error("only damaged answers")]
+    Noise,
+    /// The other side closed the connection; `reused` when it had answered before, as after a long pause.
+    #[error("the connection was closed")]
+    Closed {
+        /// Whether the connection had answered before.
+        reused: bool,
+    },
+    /// The device refused.
+    #[error("the device answered {0}")]
+    Exception(ExceptionCode),
+}
+
+impl AskError {
+    /// What it means for the sensors that were asked for.
+    pub fn fault(&self) -> Fault {
+        match self {
+            AskError::Unreachable(err) => Fault::Offline(err.cause),
+            AskError::Silent | AskError::Closed { .. } => Fault::Offline(OfflineCause::ConnectedButSilent),
+            AskError::Noise => Fault::Offline(OfflineCause::LineNoise),
+            AskError::Exception(code) => match code.0 {
+                1..=3 => Fault::Refused(*code),
+                5 | 6 => Fault::Busy(*code),
+                10 | 11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
+                _ => Fault::Offline(OfflineCause::DeviceException),
+            },
+        }
+    }
+
+    /// Whether the same request may well be answered at once.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, AskError::Silent | AskError::Noise | AskError::Closed { .. })
+    }
+}
+
+impl Line {
+    /// The line of a link, not connected yet.
+    pub fn new(link: &Link) -> Line {
+        let framing = match &link.endpoint {
+            Endpoint::Tcp { .. } => Framing::Tcp(TcpExchange::default()),
+            Endpoint::Serial(settings) => Framing::Rtu(RtuExchange::new(settings.local_echo)),
+        };
+        Line {
+            endpoint: link.endpoint.clone(),
+            timeout: link.timeout,
+            request_gap: link.request_gap,
+            connect_delay: link.connect_delay,
+            framing,
+            connection: None,
+            last_byte: None,
+            #[cfg(test)]
+            mock: None,
+        }
+    }
+
+    /// A line over pipes: each connect takes the next one, and is refused when there is none.
+    #[cfg(test)]
+    pub fn mock(link: &Link, pipes: tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>) -> Line {
+        Line { mock: Some(pipes), ..Line::new(link) }
+    }
+
+    /// How long a futile request keeps the line busy, at most.
+    pub fn futile_cost(&self) -> Duration {
+        match &self.endpoint {
+            Endpoint::Tcp { .. } => self.timeout,
+            Endpoint::Serial(_) => self.timeout * 2,
+        }
+    }
+
+    /// Asks a unit, and returns its answer with the moment it was complete.
+    pub async fn ask(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+        self.connect().await?;
+        self.pace().await;
+        let answer = self.exchange(unit, request).await;
+        self.last_byte = Some(clock::instant());
+        let Some(connection) = &mut self.connection else { return answer };
+        match &answer {
+            Ok(_) | Err(AskError::Exception(_)) => {
+                connection.answered = true;
+                connection.silent_in_a_row = 0;
+            }
+            Err(AskError::Silent | AskError::Noise) => {
+                connection.silent_in_a_row += 1;
+                let old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
+                match &self.endpoint {
+                    Endpoint::Serial(settings) => {
+                        let silence = settings.frame_silence();
+                        self.drain(silence).await;
+                    }
+                    Endpoint::Tcp { .. } => {
+                        let given_up = connection.silent_in_a_row >= 3 && old;
+                        if given_up || self.framing.is_mid_frame() {
+                            self.connection = None;
+                        }
+                    }
+                }
+            }
+            Err(AskError::Closed { .. } | AskError::Unreachable(_)) => self.connection = None,
+        }
+        answer
+    }
+
+    async fn connect(&mut self) -> Result<(), ConnectError> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let transport = self.open().await?;
+        if let Framing::Tcp(exchange) = &mut self.framing {
+            exchange.reconnected();
+        }
+        let opened = clock::instant();
+        self.connection = Some(Connection { transport, opened, silent_in_a_row: 0, answered: false });
+        if !self.connect_delay.is_zero() {
+            tokio::time::sleep(self.connect_delay).await;
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self) -> Result<Transport, ConnectError> {
+        #[cfg(test)]
+        if let Some(pipes) = &mut self.mock {
+            let refused = || ConnectError { cause: OfflineCause::Refused, text: "refused".to_owned() };
+            return pipes.try_recv().map(Transport::Mock).map_err(|_| refused());
+        }
+        Transport::connect(&self.endpoint, self.timeout.max(CONNECT_PATIENCE)).await
+    }
+
+    /// Waits until the line has been silent for long enough (V1.02, section 2.5.1.1) and the device has had its pause.
+    async fn pace(&mut self) {
+        let silence = match &self.endpoint {
+            Endpoint::Serial(settings) => settings.frame_silence().max(self.request_gap),
+            Endpoint::Tcp { .. } => self.request_gap,
+        };
+        if let Some(last_byte) = self.last_byte
+            && !silence.is_zero()
+        {
+            tokio::time::sleep_until((last_byte + silence).into()).await;
+        }
+    }
+
+    async fn exchange(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+        let Some(connection) = &mut self.connection else { return Err(AskError::Closed { reused: false }) };
+        let closed = AskError::Closed { reused: connection.answered };
+        let gone = |endpoint: &Endpoint, closed| match endpoint {
+            Endpoint::Tcp { .. } => closed,
+            Endpoint::Serial(settings) => AskError::Unreachable(ConnectError {
+                cause: OfflineCause::PortGone,
+                text: format!("{}: the port is gone", settings.path),
+            }),
+        };
+        let (written, on_the_line) = match &mut self.framing {
+            Framing::Tcp(exchange) => {
+                (connection.transport.write_all(&exchange.begin(unit, request)).await, Duration::ZERO)
+            }
+            Framing::Rtu(exchange) => {
+                let frame = exchange.begin(unit, request);
+                (connection.transport.write_all(&frame).await, characters_time(&self.endpoint, frame.len(), request))
+            }
+        };
+        if written.is_err() {
+            return Err(gone(&self.endpoint, closed));
+        }
+        let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
+        let mut buffer = [0; LONGEST_FRAME];
+        loop {
+            let read = tokio::time::timeout_at(deadline, connection.transport.read(&mut buffer)).await;
+            let bytes = match read {
+                Err(_) if self.framing.saw_noise() => return Err(AskError::Noise),
+                Err(_) => return Err(AskError::Silent),
+                Ok(Ok(0) | Err(_)) => return Err(gone(&self.endpoint, closed)),
+                Ok(Ok(length)) => &buffer[..length],
+            };
+            match self.framing.receive(bytes) {
+                Received::NeedMore => {}
+                Received::Reply(Ok(reply)) => return Ok((reply, clock::now())),
+                Received::Reply(Err(ReplyError::Exception(code))) => return Err(AskError::Exception(code)),
+                Received::Reply(Err(ReplyError::Malformed)) => return Err(AskError::Noise),
+                Received::Broken => {
+                    self.connection = None;
+                    return Err(AskError::Noise);
+                }
+            }
+        }
+    }
+
+    /// Takes late bytes off a serial line until nothing comes for one time-out, or until a late answer has come and the line
+    /// has fallen silent after it. RTU carries no transaction id: without this the late answer would be the next one's.
+    async fn drain(&mut self, silence: Duration) {
+        let Some(connection) = &mut self.connection else { return };
+        let end = tokio::time::Instant::now() + self.timeout * 2;
+        let mut quiet = self.timeout;
+        let mut buffer = [0; LONGEST_FRAME];
+        loop {
+            let until = end.min(tokio::time::Instant::now() + quiet);
+            match tokio::time::timeout_at(until, connection.transport.read(&mut buffer)).await {
+                Ok(Ok(length)) if length > 0 => quiet = silence.max(LATE_ANSWER_GAP),
+                Ok(_) => {
+                    self.connection = None;
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The longest gap inside a late answer: USB adapters deliver in pieces 16 ms apart.
+const LATE_ANSWER_GAP: Duration = Duration::from_millis(40);
+
+impl Framing {
+    fn receive(&mut self, bytes: &[u8]) -> Received {
+        match self {
+            Framing::Tcp(exchange) => exchange.receive(bytes),
+            Framing::Rtu(exchange) => exchange.receive(bytes),
+        }
+    }
+
+    /// Whether a TCP stream stands inside a frame whose rest did not come: the next answer would be taken for it.
+    fn is_mid_frame(&self) -> bool {
+        matches!(self, Framing::Tcp(exchange) if exchange.is_mid_frame())
+    }
+
+    fn saw_noise(&self) -> bool {
+        match self {
+            Framing::Tcp(exchange) => exchange.is_mid_frame(),
+            Framing::Rtu(exchange) => exchange.saw_noise(),
+        }
+    }
+}
+
+/// How long request and answer take on a serial line, so that a slow line does not eat the device's time to answer.
+fn characters_time(endpoint: &Endpoint, request_length: usize, request: ReadRequest) -> Duration {
+    let data = if request.table().is_bits() { request.count().div_ceil(8) } else { request.count() * 2 };
+    let time_of = |settings: &SerialSettings| settings.time_of(request_length + 5 + usize::from(data));
+    match endpoint {
+        Endpoint::Serial(settings) => time_of(settings),
+        Endpoint::Tcp { .. } => Duration::ZERO,
+    }
+}

@@ -1,0 +1,352 @@
+//! The link's task against a device in memory, with the clock stopped.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::FieldHandle;
+use super::line::Line;
+use super::link::LinkTask;
+use super::testing::{Plan, word};
+use crate::board::Board;
+use crate::clock;
+use crate::modbus::rtu::crc;
+use crate::quantity::Value;
+use crate::registry::reading::{DeviceStatus, Fault, NoValueNow, OfflineCause};
+use crate::registry::sensor::Endpoint;
+use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What the device in memory does with a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mood {
+    /// Every register holds its own address.
+    Answers,
+    Silent,
+    /// Answers so late.
+    Late(Duration),
+    Exception(u8),
+    /// Refuses reads that touch this register with exception 2.
+    Lacks(u16),
+    /// Closes the connection instead of answering, and answers on the next one.
+    ClosesOnce,
+}
+
+/// A link's task, its board, and the device that it talks to.
+struct Bench {
+    registry: Arc<Registry>,
+    board: Arc<Board>,
+    handle: FieldHandle,
+    /// The mood of each unit, from unit 1.
+    moods: Arc<Mutex<Vec<Mood>>>,
+    /// (unit, address, count) of each request that came.
+    requests: Arc<Mutex<Vec<(u8, u16, u16)>>>,
+    pipes: mpsc::UnboundedSender<DuplexStream>,
+    stop: CancellationToken,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Bench {
+    fn new(plan: Plan) -> Bench {
+        let registry = Arc::new(plan.registry());
+        let board = Arc::new(Board::new(Arc::clone(&registry)));
+        let (pipes, connects) = mpsc::unbounded_channel();
+        let (sender, calls) = mpsc::channel(4);
+        let link = LinkIndex(0);
+        let line = Line::mock(registry.link(link), connects);
+        let task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
+        let stop = CancellationToken::new();
+        tokio::spawn(task.run(stop.clone()));
+        let handle = FieldHandle::new(Arc::clone(&registry), vec![sender]);
+        let moods = Arc::new(Mutex::new(vec![Mood::Answers; registry.devices().len()]));
+        Bench { registry, board, handle, moods, requests: Arc::default(), pipes, stop }
+    }
+
+    /// Lets the task connect once more.
+    fn plug_in(&self) {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        self.pipes.send(theirs).expect("the task runs");
+        let serial = matches!(self.registry.link(LinkIndex(0)).endpoint, Endpoint::Serial(_));
+        let (moods, requests) = (Arc::clone(&self.moods), Arc::clone(&self.requests));
+        match serial {
+            true => drop(tokio::spawn(serve_rtu(ours, moods, requests))),
+            false => drop(tokio::spawn(serve(ours, moods, requests))),
+        }
+    }
+
+    fn set_mood(&self, unit: u8, mood: Mood) {
+        self.moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = mood;
+    }
+
+    fn value(&self, sensor: u32, max_age: Duration) -> Result<Value, Option<Fault>> {
+        self.board.look(SensorIndex(sensor), |state| match state.fresh(clock::instant(), max_age) {
+            Ok(aged) => Ok(aged.value().clone()),
+            Err(NoValueNow::Failed { fault, .. }) => Err(Some(fault)),
+            Err(_) => Err(None),
+        })
+    }
+
+    fn status(&self, device: u32) -> DeviceStatus {
+        self.board.device(DeviceIndex(device)).status
+    }
+
+    /// Waits until the sensor is so; the stopped clock runs on meanwhile, and a minute of it is the bound.
+    async fn until(&self, sensor: u32, expected: Result<Value, Option<Fault>>) -> Duration {
+        let started = clock::instant();
+        let agreed = async {
+            while self.value(sensor, MINUTE) != expected {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let outcome = tokio::time::timeout(MINUTE, agreed).await;
+        assert!(outcome.is_ok(), "{:?} and not {expected:?}", self.value(sensor, MINUTE));
+        clock::instant() - started
+    }
+
+    fn requests(&self) -> Vec<(u8, u16, u16)> {
+        self.requests.lock().expect("unpoisoned").clone()
+    }
+}
+
+fn offline(cause: OfflineCause) -> Result<Value, Option<Fault>> {
+    Err(Some(Fault::Offline(cause)))
+}
+
+async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests: Arc<Mutex<Vec<(u8, u16, u16)>>>) {
+    let mut frame = [0; 12];
+    while stream.read_exact(&mut frame).await.is_ok() {
+        let (unit, function) = (frame[6], frame[7]);
+        let address = u16::from_be_bytes([frame[8], frame[9]]);
+        let count = u16::from_be_bytes([frame[10], frame[11]]);
+        requests.lock().expect("unpoisoned").push((unit, address, count));
+        let mood = moods.lock().expect("unpoisoned")[usize::from(unit) - 1];
+        let mut pdu = vec![unit, function, (count * 2) as u8];
+        pdu.extend((address..address + count).flat_map(u16::to_be_bytes));
+        let exception = |code| vec![unit, function | 0x80, code];
+        match mood {
+            Mood::Answers => {}
+            Mood::Silent => continue,
+            Mood::Late(delay) => tokio::time::sleep(delay).await,
+            Mood::Exception(code) => pdu = exception(code),
+            Mood::Lacks(register) if (address..address + count).contains(&register) => pdu = exception(2),
+            Mood::Lacks(_) => {}
+            Mood::ClosesOnce => {
+                moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers;
+                return;
+            }
+        }
+        let mut answer = vec![frame[0], frame[1], 0, 0, 0, pdu.len() as u8];
+        answer.extend(pdu);
+        if stream.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A serial line's devices: they hear everything, and one answers late without hearing what is said meanwhile.
+async fn serve_rtu(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests: Arc<Mutex<Vec<(u8, u16, u16)>>>) {
+    let mut frame = [0; 8];
+    while stream.read_exact(&mut frame).await.is_ok() {
+        let (unit, function) = (frame[0], frame[1]);
+        let address = u16::from_be_bytes([frame[2], frame[3]]);
+        let count = u16::from_be_bytes([frame[4], frame[5]]);
+        requests.lock().expect("unpoisoned").push((unit, address, count));
+        let mood = moods.lock().expect("unpoisoned")[usize::from(unit) - 1];
+        match mood {
+            Mood::Silent => continue,
+            Mood::Late(delay) => tokio::time::sleep(delay).await,
+            _ => {}
+        }
+        let mut answer = vec![unit, function, (count * 2) as u8];
+        answer.extend((address..address + count).flat_map(u16::to_be_bytes));
+        answer.extend(crc(&answer).to_le_bytes());
+        if stream.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c24_a_late_rtu_answer_is_never_taken_for_the_next_register() {
+    // Two registers of one device, too far apart for one read, of the same shape; and the answers come about when the
+    // patience of 300 ms ends.
+    let bench = Bench::new(Plan::serial(&[(0, word(1)), (100, word(1)), (200, word(1))]));
+    bench.plug_in();
+    bench.until(2, Ok(Value::Integer(200))).await;
+    let mut good = 0;
+    let mut random = 12_345_u32;
+    for _ in 0..10_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        bench.set_mood(1, Mood::Late(Duration::from_millis(u64::from(random >> 16) % 600)));
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        for (sensor, register) in [(0, 0), (1, 100), (2, 200)] {
+            if let Ok(value) = bench.value(sensor, MINUTE) {
+                assert_eq!(value, Value::Integer(register), "another register's answer");
+                good += 1;
+            }
+        }
+    }
+    assert!(good > 1_000, "only {good} looks found a value, which proves nothing");
+    assert!(bench.requests().len() > 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_unit_on_a_serial_line_is_typed_and_its_neighbour_goes_on() {
+    let bench = Bench::new(Plan::serial(&[(0, word(1))]).and_device(&[(100, word(2))]));
+    bench.set_mood(1, Mood::Silent);
+    bench.plug_in();
+    bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    bench.until(1, Ok(Value::Integer(100 * 65_536 + 101))).await;
+    bench.set_mood(1, Mood::Answers);
+    bench.until(0, Ok(Value::Integer(0))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_link_makes_every_device_offline_and_is_found_again_within_a_probe() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]).and_device(&[(8, word(1))]));
+    bench.until(0, offline(OfflineCause::Refused)).await;
+    bench.until(1, offline(OfflineCause::Refused)).await;
+    assert!(matches!(bench.status(1), DeviceStatus::Offline { next_try: Some(_), .. }));
+    bench.plug_in();
+    let back = bench.until(0, Ok(Value::Integer(7))).await;
+    assert!(back <= Duration::from_secs(2), "{back:?}");
+    bench.until(1, Ok(Value::Integer(8))).await;
+    assert_eq!((bench.status(0), bench.status(1)), (DeviceStatus::Online, DeviceStatus::Online));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_device_is_typed_within_its_attempts_and_keeps_its_last_value_apart() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(7))).await;
+    bench.set_mood(1, Mood::Silent);
+    let typed = bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    assert!(typed <= Duration::from_millis(1_700), "a poll and two time-outs: {typed:?}");
+    let last = bench.board.look(SensorIndex(0), |state| match state.fresh(clock::instant(), MINUTE) {
+        Err(NoValueNow::Failed { last, .. }) => last.map(|last| last.value().clone()),
+        _ => None,
+    });
+    assert_eq!(last, Some(Value::Integer(7)));
+    bench.set_mood(1, Mood::Answers);
+    bench.until(0, Ok(Value::Integer(7))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c31_a_dead_unit_costs_its_neighbours_next_to_nothing() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]).and_device(&[(8, word(1)), (200, word(1)), (400, word(1))]));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(7))).await;
+    bench.set_mood(2, Mood::Silent);
+    let silent = offline(OfflineCause::ConnectedButSilent);
+    bench.until(1, silent.clone()).await;
+    assert_eq!(bench.value(3, MINUTE), silent, "its other blocks are not tried one by one");
+    let before = bench.requests().len();
+    tokio::time::sleep(MINUTE).await;
+    let requests = bench.requests().split_off(before);
+    let dead = requests.iter().filter(|(unit, ..)| *unit == 2).count();
+    assert!(dead <= 12, "{dead} futile requests of 0.3 s in a minute are more than 5 %");
+    assert!(requests.len() - dead >= 58, "the neighbour was read {} times in a minute", requests.len() - dead);
+    assert_eq!(bench.value(0, Duration::from_millis(1_400)), Ok(Value::Integer(7)));
+    bench.set_mood(2, Mood::Answers);
+    bench.until(3, Ok(Value::Integer(400))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn exceptions_have_reasons_of_their_own() {
+    let check = async |code: u8, expected: Result<Value, Option<Fault>>| {
+        let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+        bench.set_mood(1, Mood::Exception(code));
+        bench.plug_in();
+        bench.until(0, expected).await;
+    };
+    use crate::modbus::exception::ExceptionCode;
+    check(1, Err(Some(Fault::Refused(ExceptionCode(1))))).await;
+    check(2, Err(Some(Fault::Refused(ExceptionCode(2))))).await;
+    check(3, Err(Some(Fault::Refused(ExceptionCode(3))))).await;
+    check(4, offline(OfflineCause::DeviceException)).await;
+    check(6, Err(Some(Fault::Busy(ExceptionCode(6))))).await;
+    check(10, offline(OfflineCause::UnitSilentBehindGateway)).await;
+    check(11, offline(OfflineCause::UnitSilentBehindGateway)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c32_an_illegal_register_costs_the_others_of_its_block_nothing() {
+    use crate::modbus::exception::ExceptionCode;
+    let sensors: Vec<(u16, u8)> = (0..16).map(|address| (address, word(1))).collect();
+    let bench = Bench::new(Plan::tcp(&sensors));
+    bench.set_mood(1, Mood::Lacks(5));
+    bench.plug_in();
+    bench.until(5, Err(Some(Fault::Refused(ExceptionCode(2))))).await;
+    for sensor in (0..16).filter(|sensor| *sensor != 5) {
+        bench.until(sensor, Ok(Value::Integer(i128::from(sensor)))).await;
+    }
+    assert!(bench.requests().len() <= 10, "{:?}", bench.requests());
+    assert_eq!(bench.status(0), DeviceStatus::Degraded);
+    bench.set_mood(1, Mood::Answers);
+    let mended = bench.until(5, Ok(Value::Integer(5))).await;
+    assert!(mended <= MINUTE);
+    assert_eq!(bench.status(0), DeviceStatus::Online);
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c16_a_late_answer_is_never_taken_for_another_register() {
+    let bench = Bench::new(Plan::tcp(&[(100, word(1))]).and_device(&[(200, word(1))]));
+    bench.plug_in();
+    bench.until(1, Ok(Value::Integer(200))).await;
+    bench.set_mood(1, Mood::Late(Duration::from_millis(330)));
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if let Ok(value) = bench.value(0, MINUTE) {
+            assert_eq!(value, Value::Integer(100));
+        }
+        if let Ok(value) = bench.value(1, MINUTE) {
+            assert_eq!(value, Value::Integer(200));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_closed_while_idle_is_made_anew_without_a_failure() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(7))).await;
+    bench.plug_in();
+    bench.set_mood(1, Mood::ClosesOnce);
+    let mut offline = false;
+    for _ in 0..110 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        offline |= bench.value(0, MINUTE).is_err();
+    }
+    assert!(!offline && bench.requests().len() >= 3, "{:?}", bench.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_answered_with_a_fresh_read_and_by_its_deadline() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(7))).await;
+    let before = bench.requests().len();
+    let deadline = clock::instant() + Duration::from_secs(1);
+    let calls = (0..3).map(|_| bench.handle.refresh(SensorIndex(0), deadline));
+    for outcome in futures::future::join_all(calls).await {
+        assert_eq!(outcome, Ok(()));
+    }
+    assert_eq!(bench.requests().len(), before + 1, "equal calls in flight share one request");
+    bench.set_mood(1, Mood::Silent);
+    let soon = clock::instant() + Duration::from_millis(100);
+    assert_eq!(bench.handle.refresh(SensorIndex(0), soon).await, Err(super::handle::RefreshError::Deadline));
+    bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    let asked = bench.requests().len();
+    assert_eq!(bench.handle.refresh(SensorIndex(0), clock::instant() + MINUTE).await, Ok(()));
+    assert_eq!(bench.requests().len(), asked, "a resting device is not asked by a call");
+    assert_eq!(bench.registry.sensors().len(), 1);
+}

@@ -1,0 +1,119 @@
+//! The bytes' way to the plant: a TCP connection or a serial port, and why there is none.
+
+use std::io;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_serial::{SerialPort, SerialPortBuilderExt, SerialStream};
+
+use crate::registry::reading::OfflineCause;
+use crate::registry::sensor::{Endpoint, Parity, SerialSettings};
+
+/// An open way to the plant.
+#[derive(Debug)]
+pub enum Transport {
+    /// A connection to a Modbus/TCP server.
+    Tcp(TcpStream),
+    /// A serial port, ours alone.
+    Serial(Box<SerialStream>),
+    /// One end of a pipe in memory.
+    #[cfg(test)]
+    Mock(tokio::io::DuplexStream),
+}
+
+/// Why there is no way to the plant.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct ConnectError {
+    /// The cause, as agents see it.
+    pub cause: OfflineCause,
+    /// What the system said, and for a serial port how to mend it.
+    pub text: String,
+}
+
+impl Transport {
+    /// Opens the way, or says within `patience` why there is none.
+    pub async fn connect(endpoint: &Endpoint, patience: Duration) -> Result<Transport, ConnectError> {
+        match endpoint {
+            Endpoint::Tcp { host, port } => connect_tcp(host, *port, patience).await,
+            Endpoint::Serial(settings) => open_port(settings),
+        }
+    }
+
+    /// Reads what is there, waiting for the first byte. Nothing means that the other side is gone.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => stream.read(buffer).await,
+            Transport::Serial(stream) => stream.read(buffer).await,
+            #[cfg(test)]
+            Transport::Mock(stream) => stream.read(buffer).await,
+        }
+    }
+
+    /// Writes all of it.
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Transport::Tcp(stream) => stream.write_all(bytes).await,
+            Transport::Serial(stream) => stream.write_all(bytes).await,
+            #[cfg(test)]
+            Transport::Mock(stream) => stream.write_all(bytes).await,
+        }
+    }
+}
+
+async fn connect_tcp(host: &str, port: u16, patience: Duration) -> Result<Transport, ConnectError> {
+    let fail = |cause, text: String| ConnectError { cause, text: format!("{host}:{port}: {text}") };
+    let stream = match tokio::time::timeout(patience, TcpStream::connect((host, port))).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(err)) if err.kind() == io::ErrorKind::ConnectionRefused => {
+            return Err(fail(OfflineCause::Refused, err.to_string()));
+        }
+        Ok(Err(err)) => return Err(fail(OfflineCause::NoRoute, err.to_string())),
+        Err(_) => {
+            return Err(fail(OfflineCause::NoRoute, format!("no connection within {} ms", patience.as_millis())));
+        }
+    };
+    let prepared = stream.set_nodelay(true).and_then(|()| {
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(15))
+            .with_interval(Duration::from_secs(5))
+            .with_retries(3);
+        SockRef::from(&stream).set_tcp_keepalive(&keepalive)
+    });
+    match prepared {
+        Ok(()) => Ok(Transport::Tcp(stream)),
+        Err(err) => Err(fail(OfflineCause::NoRoute, err.to_string())),
+    }
+}
+
+fn open_port(settings: &SerialSettings) -> Result<Transport, ConnectError> {
+    let gone = |text: String| ConnectError { cause: OfflineCause::PortGone, text };
+    let builder = tokio_serial::new(settings.path.as_str(), settings.baud)
+        .parity(match settings.parity {
+            Parity::None => tokio_serial::Parity::None,
+            Parity::Even => tokio_serial::Parity::Even,
+            Parity::Odd => tokio_serial::Parity::Odd,
+        })
+        .data_bits(if settings.data_bits == 7 { tokio_serial::DataBits::Seven } else { tokio_serial::DataBits::Eight })
+        .stop_bits(if settings.stop_bits == 2 { tokio_serial::StopBits::Two } else { tokio_serial::StopBits::One });
+    let stream = builder.open_native_async().map_err(|err| gone(explain_port(&settings.path, &err)))?;
+    stream
+        .clear(tokio_serial::ClearBuffer::Input)
+        .map_err(|err| gone(format!("{}: cannot be cleared: {err}", settings.path)))?;
+    Ok(Transport::Serial(Box::new(stream)))
+}
+
+/// What opening a port failed of, and how to mend it.
+fn explain_port(path: &str, err: &tokio_serial::Error) -> String {
+    let mend = match err.kind() {
+        tokio_serial::ErrorKind::NoDevice => "; another program may hold it (see `fuser`), or the adapter is unplugged",
+        tokio_serial::ErrorKind::Io(io::ErrorKind::NotFound) => "; the adapter is unplugged, or has another name",
+        tokio_serial::ErrorKind::Io(io::ErrorKind::PermissionDenied) => {
+            "; the user of the service must be in the group of the port, mostly `dialout`"
+        }
+        _ => "",
+    };
+    format!("{path}: {err}{mend}")
+}

@@ -1,0 +1,169 @@
+//! Publishes what the board says: readings, devices, and the gateway itself.
+//!
+//! It takes one change at a time from the board and hands its message over; while there is no session it takes none, and
+//! what changes meanwhile stays one mark per sensor and device. Each new session begins with the whole present state.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::board::{Board, Change};
+use crate::clock;
+use crate::config::PublishConfig;
+use crate::facts::Facts;
+use crate::gate::bus::{Bus, BusError, Outgoing, OutgoingProperties, Qos};
+use crate::gate::topics::Topics;
+use crate::gate::wire::{GatewayStatus, Presence, device_status_json, reading_json, status_json};
+use crate::ids::GatewayId;
+use crate::registry::{DeviceIndex, Registry, SensorIndex};
+
+/// How often values are looked through for such as have grown too old.
+const LOOK_FOR_STALE: Duration = Duration::from_secs(1);
+
+/// How long the last status may take when the gateway stops.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// What is published on `catalog`, made anew for each session.
+pub type Catalog = Arc<dyn Fn() -> Value + Send + Sync>;
+
+/// What the publisher works with.
+#[derive(Clone)]
+pub struct Publisher {
+    /// Which gateway.
+    pub gateway: GatewayId,
+    /// How readings are published.
+    pub config: PublishConfig,
+    /// The names on the board.
+    pub registry: Arc<Registry>,
+    /// Where changes come from.
+    pub board: Arc<Board>,
+    /// What the gateway knows of itself.
+    pub facts: Arc<Facts>,
+    /// Where messages go.
+    pub bus: Bus,
+    /// The tools.
+    pub catalog: Catalog,
+}
+
+/// What the gateway says of itself now.
+pub fn gateway_status<'a>(
+    facts: &'a Facts,
+    gateway: &'a GatewayId,
+    presence: Presence,
+    renewed_every: Duration,
+) -> GatewayStatus<'a> {
+    GatewayStatus {
+        gateway,
+        presence,
+        boot_id: &facts.boot_id,
+        version: facts.version(),
+        started: facts.started.wall,
+        clock_synchronised: clock::is_synchronised(),
+        renewed_every,
+    }
+}
+
+impl Publisher {
+    /// Publishes until it is told to stop; then says that the gateway is offline, and returns within a second.
+    pub async fn run(self, stop: CancellationToken) {
+        let topics = Topics::new(&self.gateway);
+        tokio::select! {
+            () = self.follow_sessions(&topics) => {}
+            () = stop.cancelled() => {}
+        }
+        if self.bus.is_connected() {
+            let at = clock::now().wall;
+            let farewell = self.status_message(&topics, Presence::Stopped { at });
+            match timeout(LAST_WORD, self.bus.publish_confirmed(farewell)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(err)) => debug!(%err, "the last status was not published"),
+                Err(_) => debug!("the last status was not confirmed in time"),
+            }
+        }
+    }
+
+    async fn follow_sessions(&self, topics: &Topics) {
+        let mut last = 0;
+        while let Some(generation) = self.bus.next_session(last).await {
+            last = generation;
+            tokio::select! {
+                () = self.serve(topics) => {}
+                () = self.bus.session_lost(generation) => {}
+            }
+        }
+    }
+
+    /// Serves one session. Dropped at any point it loses nothing: the next session begins with everything.
+    async fn serve(&self, topics: &Topics) {
+        let since = clock::now().wall;
+        self.hand_over(self.status_message(topics, Presence::Online { since, as_of: since })).await;
+        self.hand_over(retained(topics.catalog(), (self.catalog)().to_string(), Qos::AtLeastOnce)).await;
+        self.board.mark_all();
+        let mut renew = interval(self.config.status_every.max(Duration::from_millis(1)));
+        let mut look = interval(LOOK_FOR_STALE);
+        for ticks in [&mut renew, &mut look] {
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            // The first tick comes at once, and the status has just been said.
+            ticks.tick().await;
+        }
+        loop {
+            tokio::select! {
+                _ = renew.tick() => {
+                    let as_of: SystemTime = clock::now().wall;
+                    self.hand_over(self.status_message(topics, Presence::Online { since, as_of })).await;
+                }
+                _ = look.tick() => self.board.mark_stale(clock::instant()),
+                change = self.board.next_change() => self.hand_over(self.change_message(topics, change)).await,
+            }
+        }
+    }
+
+    async fn hand_over(&self, message: Outgoing) {
+        match self.bus.publish_now(message).await {
+            // The session is over, and the next one begins with everything.
+            Ok(()) | Err(BusError::Away { .. } | BusError::Stopped) => {}
+            Err(err) => warn!(%err, "a message was not published"),
+        }
+    }
+
+    fn status_message(&self, topics: &Topics, presence: Presence) -> Outgoing {
+        let status = gateway_status(&self.facts, &self.gateway, presence, self.config.status_every);
+        retained(topics.status(), status_json(&status).to_string(), Qos::AtLeastOnce)
+    }
+
+    fn change_message(&self, topics: &Topics, change: Change) -> Outgoing {
+        match change {
+            Change::Sensor(index) => self.reading_message(topics, index),
+            Change::Device(index) => self.device_message(topics, index),
+        }
+    }
+
+    fn reading_message(&self, topics: &Topics, index: SensorIndex) -> Outgoing {
+        let sensor = self.registry.sensor(index);
+        let device = self.registry.device(sensor.device);
+        let now = clock::now();
+        let reading = self.board.look(index, |state| reading_json(&self.registry, index, state, now));
+        let qos = if self.config.qos == 0 { Qos::AtMostOnce } else { Qos::AtLeastOnce };
+        retained(topics.reading(&device.id, &sensor.id), text(reading), qos)
+    }
+
+    fn device_message(&self, topics: &Topics, index: DeviceIndex) -> Outgoing {
+        let state = self.board.device(index);
+        let status = device_status_json(&self.registry, index, &state, clock::now());
+        retained(topics.device_status(&self.registry.device(index).id), text(status), Qos::AtLeastOnce)
+    }
+}
+
+fn text(object: Map<String, Value>) -> String {
+    Value::Object(object).to_string()
+}
+
+fn retained(topic: String, payload: String, qos: Qos) -> Outgoing {
+    let properties = OutgoingProperties { content_type: Some("application/json"), ..OutgoingProperties::default() };
+    Outgoing { topic, payload: Bytes::from(payload), retain: true, qos, properties }
+}

@@ -1,0 +1,308 @@
+//! The gateway's session with its broker: one task that drives the client's event loop and does nothing else with it.
+//!
+//! Every connection gets a client of its own and a clean start, so that nothing of an old session (a queued message, an
+//! acknowledgement, a subscription) can reach a new one. What has to survive an outage is kept where it is made: readings
+//! as marks on the board, answers in the duplicate rule's store. Publishing happens elsewhere, through the [`Bus`]: from
+//! here it would wait for a queue that only this task empties.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rumqttc::mqttbytes::QoS;
+use rumqttc::{
+    AckMode, AsyncClient, ConnAck, Event, EventLoop, LastWill, MqttOptions, Packet, Publish, RetainForwardRule, SubAck,
+    SubscribeFilterInput, SubscribeReasonCode,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use crate::clock;
+use crate::facts::Facts;
+use crate::gate::bus::{Ack, Bus, Incoming, Live};
+use crate::gate::connect::{AccessError, BrokerAccess, Retry, Trouble};
+use crate::gate::publisher::gateway_status;
+use crate::gate::topics::Topics;
+use crate::gate::wire::{Presence, status_json};
+use crate::ids::GatewayId;
+
+/// How many requests the broker may send before the first of them is acknowledged: its QoS 1 requests always have room.
+const RECEIVE_MAXIMUM: u16 = 64;
+
+/// Room for requests on their way to dispatch. The upper half is for QoS 1 alone, of which the broker has no more under
+/// way; a QoS 0 request that finds the lower half full is dropped and counted, because it asked for no more than that.
+const REQUESTS: usize = 2 * RECEIVE_MAXIMUM as usize;
+
+/// Room for messages on their way to the client. When it is full, whoever publishes waits.
+const CLIENT_QUEUE: usize = 64;
+
+/// How long a broker may take from the connection to the confirmed subscription.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the farewell may take when the gateway stops, and how much of that is for messages not yet acknowledged.
+const FAREWELL: Duration = Duration::from_secs(2);
+const LAST_ACKS: Duration = Duration::from_secs(1);
+
+/// What a session needs to know.
+#[derive(Clone, Debug)]
+pub struct SessionSettings {
+    /// Which gateway.
+    pub gateway: GatewayId,
+    /// How to reach the broker.
+    pub access: BrokerAccess,
+    /// The longest silence before either side asks whether the other is there.
+    pub keep_alive: Duration,
+    /// How often the gateway's status is renewed; the will says so too.
+    pub renewed_every: Duration,
+}
+
+/// The client id of a gateway.
+pub fn client_id(gateway: &GatewayId) -> String {
+    format!("fieldgate-{gateway}")
+}
+
+/// A session that can be run.
+#[derive(Debug)]
+pub struct Session {
+    settings: SessionSettings,
+    options: MqttOptions,
+    topics: Topics,
+    facts: Arc<Facts>,
+    connection: watch::Sender<Option<Live>>,
+    requests: mpsc::Sender<Incoming>,
+    generation: u64,
+}
+
+/// How a connection ended.
+enum Ended {
+    Stopped,
+    Failed { trouble: Trouble, up_for: Option<Duration> },
+}
+
+impl Session {
+    /// Prepares a session: checks what can be checked without the broker, and connects nothing yet.
+    pub fn open(
+        settings: SessionSettings,
+        facts: Arc<Facts>,
+    ) -> Result<(Session, Bus, mpsc::Receiver<Incoming>), AccessError> {
+        let mut options = settings.access.options(&client_id(&settings.gateway))?;
+        options.set_keep_alive(u16::try_from(settings.keep_alive.as_secs()).unwrap_or(u16::MAX));
+        options.set_receive_maximum(Some(RECEIVE_MAXIMUM));
+        options.set_ack_mode(AckMode::Manual);
+        let (connection, connected) = watch::channel(None);
+        let (requests, incoming) = mpsc::channel(REQUESTS);
+        let topics = Topics::new(&settings.gateway);
+        let session = Session { settings, options, topics, facts, connection, requests, generation: 0 };
+        Ok((session, Bus::new(connected), incoming))
+    }
+
+    /// Keeps the session up until it is told to stop; then says goodbye, so that the broker does not publish the will.
+    ///
+    /// Stop it after the publisher, which has the last word on `status`.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut retry = Retry::default();
+        let mut outage = Outage::default();
+        loop {
+            let ended = self.one_connection(&stop, &mut outage).await;
+            self.connection.send_replace(None);
+            let Ended::Failed { trouble, up_for } = ended else { break };
+            self.facts.set_broker(false, Some(trouble.to_string()));
+            let pause = retry.pause(&trouble, up_for, rand::random());
+            outage.report(&self.settings.access.address(), &trouble, pause);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stop.cancelled() => break,
+            }
+        }
+        self.facts.set_broker(false, Some("the gateway is stopping".into()));
+    }
+
+    async fn one_connection(&mut self, stop: &CancellationToken, outage: &mut Outage) -> Ended {
+        let mut options = self.options.clone();
+        options.set_last_will(self.will());
+        let (client, mut events) = AsyncClient::builder(options).capacity(CLIENT_QUEUE).build();
+        let subscribed = tokio::select! {
+            subscribed = timeout(SUBSCRIBE_TIMEOUT, self.subscribe(&client, &mut events)) => subscribed,
+            () = stop.cancelled() => return Ended::Stopped,
+        };
+        let (connack, refusal) = match subscribed {
+            Ok(Ok(subscribed)) => subscribed,
+            Ok(Err(trouble)) => return Ended::Failed { trouble, up_for: None },
+            Err(_) => {
+                let said = "it did not answer the connection or the subscription in time".into();
+                return Ended::Failed { trouble: Trouble::Away { said }, up_for: None };
+            }
+        };
+        let up_since = clock::instant();
+        self.come_up(&client, &connack, refusal, outage);
+        match self.serve(&client, &mut events, stop).await {
+            Some(trouble) => {
+                Ended::Failed { trouble, up_for: Some(clock::instant().saturating_duration_since(up_since)) }
+            }
+            None => Ended::Stopped,
+        }
+    }
+
+    /// Connects and subscribes. The second part is why the broker refuses the subscription, if it does.
+    async fn subscribe(
+        &self,
+        client: &AsyncClient,
+        events: &mut EventLoop,
+    ) -> Result<(ConnAck, Option<SubscribeReasonCode>), Trouble> {
+        let mut accepted = None;
+        loop {
+            match events.poll().await.map_err(|err| Trouble::of(&err))? {
+                Event::Incoming(Packet::ConnAck(connack)) => {
+                    // The queue of a new client has room, and this task must not wait for it.
+                    let queued = client.try_subscribe_many([self.request_filter()]);
+                    queued.map_err(|err| Trouble::Protocol { said: err.to_string() })?;
+                    accepted = Some(connack);
+                }
+                Event::Incoming(Packet::SubAck(SubAck { return_codes, .. })) => {
+                    let refused = |code: &SubscribeReasonCode| !matches!(code, SubscribeReasonCode::Success(_));
+                    let refusal = return_codes.into_iter().find(refused);
+                    if let Some(connack) = accepted.take() {
+                        return Ok((connack, refusal));
+                    }
+                }
+                Event::Incoming(Packet::Publish(publish)) => self.take(client, publish),
+                _ => {}
+            }
+        }
+    }
+
+    /// All callers' requests, without those that the broker has kept; kept ones that come anyway keep their mark.
+    fn request_filter(&self) -> SubscribeFilterInput {
+        SubscribeFilterInput::new(self.topics.all_requests(), QoS::AtLeastOnce)
+            .no_local(true)
+            .preserve_retain(true)
+            .retain_forward_rule(RetainForwardRule::Never)
+    }
+
+    fn come_up(
+        &mut self,
+        client: &AsyncClient,
+        connack: &ConnAck,
+        refusal: Option<SubscribeReasonCode>,
+        outage: &mut Outage,
+    ) {
+        let address = self.settings.access.address();
+        let deaf = refusal.map(|code| {
+            let filter = self.topics.all_requests();
+            format!("the broker refuses the subscription to {filter} ({code:?}): readings are published, but no call arrives; allow it in the broker's access rules")
+        });
+        if let Some(deaf) = &deaf {
+            error!(broker = %address, "{deaf}");
+        }
+        outage.over(&address);
+        self.facts.set_broker(true, deaf);
+        self.generation += 1;
+        let maximum_packet_size = connack.properties.as_ref().and_then(|properties| properties.max_packet_size);
+        let live = Live { client: client.clone(), generation: self.generation, maximum_packet_size };
+        self.connection.send_replace(Some(live));
+    }
+
+    /// Drives the session until it fails (`Some`) or the gateway stops.
+    async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
+        loop {
+            let event = {
+                let mut poll = std::pin::pin!(events.poll());
+                tokio::select! {
+                    event = &mut poll => event,
+                    () = stop.cancelled() => {
+                        // The farewell waits in a queue of its own, and the poll under way will find it.
+                        let _ = client.try_disconnect_with_timeout(LAST_ACKS);
+                        let _ = timeout(FAREWELL, poll).await;
+                        break;
+                    }
+                }
+            };
+            match event {
+                Ok(Event::Incoming(Packet::Publish(publish))) => self.take(client, publish),
+                Ok(_) => {}
+                Err(err) => return Some(Trouble::of(&err)),
+            }
+        }
+        // Ends by itself: when the farewell has been sent, the client has nothing more to do.
+        let farewell = async { while events.poll().await.is_ok() {} };
+        let _ = timeout(FAREWELL, farewell).await;
+        None
+    }
+
+    /// Hands a request on. Never waits.
+    fn take(&self, client: &AsyncClient, publish: Publish) {
+        let assured = publish.qos != QoS::AtMostOnce;
+        if !assured && self.requests.capacity() <= usize::from(RECEIVE_MAXIMUM) {
+            self.facts.count_dropped_request();
+            debug!("a QoS 0 request was dropped, because too many wait");
+            return;
+        }
+        let incoming = match into_incoming(client, publish) {
+            Ok(incoming) => incoming,
+            Err(topic) => return warn!(?topic, "a message came on a topic that is no text"),
+        };
+        if self.requests.try_send(incoming).is_err() {
+            self.facts.count_dropped_request();
+            warn!("a request was dropped: the broker sends more than the {RECEIVE_MAXIMUM} it was allowed");
+        }
+    }
+
+    /// What the broker says for us when it loses us.
+    fn will(&self) -> LastWill {
+        let status = gateway_status(&self.facts, &self.settings.gateway, Presence::Lost, self.settings.renewed_every);
+        LastWill::new(self.topics.status(), status_json(&status).to_string(), QoS::AtLeastOnce, true, None)
+    }
+}
+
+fn into_incoming(client: &AsyncClient, publish: Publish) -> Result<Incoming, Bytes> {
+    let ack = client.prepare_ack(&publish).map_or_else(Ack::none, |ack| Ack::of(client.clone(), ack));
+    let topic = String::from_utf8(publish.topic.to_vec()).map_err(|_| publish.topic)?;
+    let properties = publish.properties.unwrap_or_default();
+    Ok(Incoming {
+        topic,
+        payload: publish.payload,
+        retained: publish.retain,
+        response_topic: properties.response_topic,
+        correlation_data: properties.correlation_data,
+        expiry: properties.message_expiry_interval.map(|seconds| Duration::from_secs(u64::from(seconds))),
+        arrived: clock::now(),
+        ack,
+    })
+}
+
+/// Tells an outage once, and its end once.
+#[derive(Debug, Default)]
+struct Outage {
+    reported: Option<(std::mem::Discriminant<Trouble>, Instant)>,
+    was_up: bool,
+}
+
+impl Outage {
+    fn report(&mut self, address: &str, trouble: &Trouble, pause: Duration) {
+        let kind = std::mem::discriminant(trouble);
+        let since = match self.reported {
+            Some((reported, _)) if reported == kind => return debug!(broker = address, ?pause, "still: {trouble}"),
+            Some((_, since)) => since,
+            None => clock::instant(),
+        };
+        self.reported = Some((kind, since));
+        match trouble {
+            Trouble::Away { .. } => warn!(broker = address, ?pause, "{trouble}; it is tried again until it answers"),
+            _ => error!(broker = address, ?pause, "{trouble}; it is tried again now and then"),
+        }
+    }
+
+    fn over(&mut self, address: &str) {
+        match self.reported.take() {
+            Some((_, since)) => {
+                let away_for = clock::instant().saturating_duration_since(since);
+                info!(broker = address, ?away_for, "the broker is there again");
+            }
+            None if self.was_up => info!(broker = address, "the session with the broker was renewed"),
+            None => info!(broker = address, "connected to the broker"),
+        }
+        self.was_up = true;
+    }
+}

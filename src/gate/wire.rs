@@ -1,0 +1,407 @@
+//! The JSON that leaves the gateway (contract, sections 2 and 4). The version stands in the topic: `fieldgate/v1/…`.
+//!
+//! Pure functions of a state and a moment, so that topics, tool results and tests have one shape from one place. A value
+//! comes out of here only while it is fresh; an old one stands apart, under `last_good`, with its own time.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value, json};
+
+use crate::clock::{rfc3339, wall_of};
+use crate::ids::GatewayId;
+use crate::modbus::words::DataType;
+use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, SensorState, Stamp};
+use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
+
+/// A reading as topics and tool results have it (contract, section 4).
+///
+/// `value` is set for `good` and for `uncertain/out_of_range`, and null for everything else. What is not fresh has `since`
+/// when it failed, and `last_good` where there was ever a value.
+pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState, now: Stamp) -> Map<String, Value> {
+    let sensor = registry.sensor(index);
+    let mut object = Map::new();
+    object.insert("sensor_id".into(), sensor.id.as_str().into());
+    object.insert("unit".into(), unit(sensor));
+    object.insert("type".into(), type_name(sensor.read.encoding.data_type).into());
+    object.insert("max_age_ms".into(), millis(sensor.max_age));
+    match state.fresh(now.instant, sensor.max_age) {
+        Ok(fresh) => put_value(&mut object, &fresh),
+        Err(missing) => put_no_value(&mut object, sensor, &missing),
+    }
+    object
+}
+
+fn put_value(object: &mut Map<String, Value>, fresh: &Aged<'_>) {
+    let (quality, reason) =
+        if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
+    put_quality(object, quality, reason);
+    object.insert("value".into(), fresh.value().to_json());
+    object.insert("timestamp".into(), rfc3339(fresh.read_at().wall).into());
+    object.insert("age_ms".into(), millis(fresh.age()));
+    object.insert("raw".into(), raw_words(fresh));
+    object.insert("seq".into(), fresh.seq().into());
+}
+
+fn put_no_value(object: &mut Map<String, Value>, sensor: &Sensor, missing: &NoValueNow<'_>) {
+    let (quality, reason, since, last) = match missing {
+        NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
+        NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
+        NoValueNow::Failed { fault, since, last } => {
+            (quality_of(*fault), fault.reason(last.is_some()), Some(since), last.as_ref())
+        }
+    };
+    put_quality(object, quality, Some(reason));
+    for absent in ["value", "timestamp", "age_ms", "raw"] {
+        object.insert(absent.into(), Value::Null);
+    }
+    object.insert("seq".into(), last.map(Aged::seq).into());
+    object.insert("since".into(), since.map(|since| rfc3339(since.wall)).into());
+    object.insert("last_good".into(), last.map(|last| Value::Object(last_good_json(sensor, last))).into());
+}
+
+/// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
+///
+/// `quality` is added where the value was out of range even then.
+pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("value".into(), last.value().to_json());
+    object.insert("unit".into(), unit(sensor));
+    object.insert("timestamp".into(), rfc3339(last.read_at().wall).into());
+    object.insert("age_ms".into(), millis(last.age()));
+    if !last.in_range() {
+        object.insert("quality".into(), Quality::Uncertain.name().into());
+    }
+    object
+}
+
+/// How far a reading can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quality {
+    Good,
+    Uncertain,
+    Bad,
+}
+
+impl Quality {
+    fn name(self) -> &'static str {
+        match self {
+            Quality::Good => "good",
+            Quality::Uncertain => "uncertain",
+            Quality::Bad => "bad",
+        }
+    }
+
+    /// The one word for readers that look no further.
+    fn status(self) -> &'static str {
+        match self {
+            Quality::Good => "ok",
+            Quality::Uncertain => "uncertain",
+            Quality::Bad => "error",
+        }
+    }
+}
+
+fn quality_of(fault: Fault) -> Quality {
+    match fault {
+        Fault::Busy(_) => Quality::Uncertain,
+        Fault::Offline(_) | Fault::Refused(_) | Fault::NoValue | Fault::NotANumber => Quality::Bad,
+    }
+}
+
+fn put_quality(object: &mut Map<String, Value>, quality: Quality, reason: Option<&'static str>) {
+    object.insert("quality".into(), quality.name().into());
+    object.insert("reason".into(), reason.into());
+    object.insert("status".into(), quality.status().into());
+}
+
+/// The name of a type in configurations and readings (contract, section 1).
+pub fn type_name(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Bool { .. } => "bool",
+        DataType::U16 => "u16",
+        DataType::I16 => "i16",
+        DataType::U32 => "u32",
+        DataType::I32 => "i32",
+        DataType::U64 => "u64",
+        DataType::I64 => "i64",
+        DataType::F32 => "f32",
+        DataType::F64 => "f64",
+        DataType::Text { .. } => "string",
+    }
+}
+
+fn raw_words(fresh: &Aged<'_>) -> Value {
+    fresh.words().iter().map(|word| Value::from(format!("0x{word:04X}"))).collect()
+}
+
+fn unit(sensor: &Sensor) -> Value {
+    match sensor.unit.as_str() {
+        "" => Value::Null,
+        text => text.into(),
+    }
+}
+
+fn millis(duration: Duration) -> Value {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+/// A device's state, as `device/{device}/status` has it.
+pub fn device_status_json(
+    registry: &Registry,
+    index: DeviceIndex,
+    state: &DeviceState,
+    now: Stamp,
+) -> Map<String, Value> {
+    let device = registry.device(index);
+    let (reason, scope, next_try) = match state.status {
+        DeviceStatus::Online => (None, None, None),
+        DeviceStatus::Degraded => (Some("some_sensors_have_no_value"), None, None),
+        DeviceStatus::Unknown => (Some("initial"), None, None),
+        DeviceStatus::Offline { cause, next_try } => {
+            let scope = if cause.concerns_the_link() { "link" } else { "device" };
+            (Some(cause.name()), Some(scope), next_try)
+        }
+    };
+    let time = |stamp: Option<Stamp>| stamp.map(|stamp| rfc3339(stamp.wall));
+    let mut object = Map::new();
+    object.insert("device".into(), device.id.as_str().into());
+    object.insert("link".into(), registry.link(device.link).id.as_str().into());
+    object.insert("status".into(), state.status.name().into());
+    object.insert("reason".into(), reason.into());
+    object.insert("scope".into(), scope.into());
+    object.insert("since".into(), time(state.since).into());
+    object.insert("next_try".into(), next_try.map(|moment| rfc3339(wall_of(moment, now))).into());
+    object.insert("last_answer".into(), time(state.last_answer).into());
+    object.insert("as_of".into(), rfc3339(now.wall).into());
+    object
+}
+
+/// What the gateway says of itself on `status`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayStatus<'a> {
+    /// Its name.
+    pub gateway: &'a GatewayId,
+    /// Online, or why not.
+    pub presence: Presence,
+    /// A new text at each start.
+    pub boot_id: &'a str,
+    /// The version of the program.
+    pub version: &'a str,
+    /// When the daemon started.
+    pub started: SystemTime,
+    /// Whether the kernel says that its clock follows a time source.
+    pub clock_synchronised: bool,
+    /// After how long without a new one an `online` is not to be believed any more, halved.
+    pub renewed_every: Duration,
+}
+
+/// Whether the gateway is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is, with this session.
+    Online {
+        /// When the session came up.
+        since: SystemTime,
+        /// When this was said.
+        as_of: SystemTime,
+    },
+    /// It was stopped in order.
+    Stopped {
+        /// When.
+        at: SystemTime,
+    },
+    /// The broker lost it. Said by the will, which is written before it is known when that will be.
+    Lost,
+}
+
+/// The gateway's state, as `status` has it.
+pub fn status_json(status: &GatewayStatus<'_>) -> Value {
+    let (word, reason, since, as_of) = match status.presence {
+        Presence::Online { since, as_of } => ("online", None, Some(since), Some(as_of)),
+        Presence::Stopped { at } => ("offline", Some("stopped"), Some(at), Some(at)),
+        Presence::Lost => ("offline", Some("connection_lost"), None, None),
+    };
+    json!({
+        "gateway": status.gateway.as_str(),
+        "status": word,
+        "reason": reason,
+        "since": since.map(rfc3339),
+        "as_of": as_of.map(rfc3339),
+        "boot_id": status.boot_id,
+        "version": status.version,
+        "started": rfc3339(status.started),
+        "clock": if status.clock_synchronised { "synchronised" } else { "unsynchronised" },
+        "renewed_every_ms": millis(status.renewed_every),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::gate::testing;
+    use crate::modbus::exception::ExceptionCode;
+    use crate::quantity::{Finite, Value as Number};
+    use crate::registry::reading::{OfflineCause, Sample};
+
+    const WALL: Duration = Duration::from_millis(1_796_030_102_381);
+
+    fn start() -> Stamp {
+        Stamp { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH + WALL }
+    }
+
+    fn after(stamp: Stamp, millis: u64) -> Stamp {
+        let ahead = Duration::from_millis(millis);
+        Stamp { instant: stamp.instant + ahead, wall: stamp.wall + ahead }
+    }
+
+    fn sample(in_range: bool, at: Stamp) -> Sample {
+        let value = Number::Float(Finite::from_f32(47.3).expect("finite"));
+        Sample::new(value, &[0x423D, 0x3333], in_range, at)
+    }
+
+    fn check(state: &SensorState, now: Stamp, expected: Value) {
+        let registry = testing::registry();
+        let index = registry.find_sensor("A_LINE1_042").expect("known");
+        assert_eq!(Value::Object(reading_json(&registry, index, state, now)), expected);
+    }
+
+    #[test]
+    fn a_fresh_reading_has_the_shape_of_the_contract() {
+        let read = start();
+        let mut state = SensorState::default();
+        state.answered(sample(true, read));
+        let expected = json!({
+            "sensor_id": "A_LINE1_042", "value": 47.3, "unit": "°C", "type": "f32",
+            "quality": "good", "reason": null, "timestamp": "2026-11-30T09:15:02.381Z", "age_ms": 212,
+            "max_age_ms": 3000, "status": "ok", "raw": ["0x423D", "0x3333"], "seq": 1
+        });
+        check(&state, after(read, 212), expected);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_kept_and_called_uncertain() {
+        let read = start();
+        let mut state = SensorState::default();
+        state.answered(sample(false, read));
+        let expected = json!({
+            "sensor_id": "A_LINE1_042", "value": 47.3, "unit": "°C", "type": "f32",
+            "quality": "uncertain", "reason": "out_of_range", "timestamp": "2026-11-30T09:15:02.381Z", "age_ms": 0,
+            "max_age_ms": 3000, "status": "uncertain", "raw": ["0x423D", "0x3333"], "seq": 1
+        });
+        check(&state, read, expected);
+    }
+
+    #[test]
+    fn an_old_value_is_never_handed_out_as_the_value() {
+        let read = start();
+        let mut state = SensorState::default();
+        state.answered(sample(true, read));
+        let expected = json!({
+            "sensor_id": "A_LINE1_042", "value": null, "unit": "°C", "type": "f32",
+            "quality": "uncertain", "reason": "stale", "timestamp": null, "age_ms": null,
+            "max_age_ms": 3000, "status": "uncertain", "raw": null, "seq": 1, "since": null,
+            "last_good": {"value": 47.3, "unit": "°C", "timestamp": "2026-11-30T09:15:02.381Z", "age_ms": 3001}
+        });
+        check(&state, after(read, 3001), expected);
+    }
+
+    #[test]
+    fn an_unreachable_sensor_has_a_reason_and_keeps_its_last_value_apart() {
+        let read = start();
+        let mut state = SensorState::default();
+        state.answered(sample(false, read));
+        state.failed(Fault::Offline(OfflineCause::ConnectedButSilent), after(read, 1000));
+        let expected = json!({
+            "sensor_id": "A_LINE1_042", "value": null, "unit": "°C", "type": "f32",
+            "quality": "bad", "reason": "comm_failure", "timestamp": null, "age_ms": null,
+            "max_age_ms": 3000, "status": "error", "raw": null, "seq": 1, "since": "2026-11-30T09:15:03.381Z",
+            "last_good": {"value": 47.3, "unit": "°C", "timestamp": "2026-11-30T09:15:02.381Z", "age_ms": 1500,
+                "quality": "uncertain"}
+        });
+        check(&state, after(read, 1500), expected);
+    }
+
+    #[test]
+    fn a_sensor_that_never_answered_has_no_data() {
+        let now = start();
+        let mut expected = json!({
+            "sensor_id": "A_LINE1_042", "value": null, "unit": "°C", "type": "f32",
+            "quality": "bad", "reason": "no_data", "timestamp": null, "age_ms": null,
+            "max_age_ms": 3000, "status": "error", "raw": null, "seq": null, "since": null, "last_good": null
+        });
+        let mut state = SensorState::default();
+        check(&state, now, expected.clone());
+        state.failed(Fault::Offline(OfflineCause::Refused), now);
+        expected["since"] = "2026-11-30T09:15:02.381Z".into();
+        check(&state, now, expected);
+    }
+
+    #[test]
+    fn every_fault_has_its_quality() {
+        let registry = testing::registry();
+        let index = registry.find_sensor("A_LINE1_042").expect("known");
+        let now = start();
+        let check = |fault: Fault, quality: &str, reason: &str| {
+            let mut state = SensorState::default();
+            state.failed(fault, now);
+            let object = reading_json(&registry, index, &state, now);
+            assert_eq!((object["quality"].as_str(), object["reason"].as_str()), (Some(quality), Some(reason)));
+            assert_eq!(object["value"], Value::Null);
+        };
+        check(Fault::Busy(ExceptionCode::SERVER_DEVICE_BUSY), "uncertain", "device_busy");
+        check(Fault::Refused(ExceptionCode::ILLEGAL_DATA_ADDRESS), "bad", "config_error");
+        check(Fault::Offline(OfflineCause::DeviceException), "bad", "device_failure");
+        check(Fault::NoValue, "bad", "sensor_failure");
+        check(Fault::NotANumber, "bad", "sensor_failure");
+    }
+
+    #[test]
+    fn a_device_says_why_it_is_offline_and_when_it_is_tried_again() {
+        let registry = testing::registry();
+        let index = registry.find_device("press-plc").expect("known");
+        let now = start();
+        let next_try = Some(now.instant + Duration::from_secs(8));
+        let state = DeviceState {
+            status: DeviceStatus::Offline { cause: OfflineCause::Refused, next_try },
+            since: Some(now),
+            ..DeviceState::default()
+        };
+        let expected = json!({
+            "device": "press-plc", "link": "press-tcp", "status": "offline", "reason": "refused", "scope": "link",
+            "since": "2026-11-30T09:15:02.381Z", "next_try": "2026-11-30T09:15:10.381Z", "last_answer": null,
+            "as_of": "2026-11-30T09:15:02.381Z"
+        });
+        assert_eq!(Value::Object(device_status_json(&registry, index, &state, now)), expected);
+    }
+
+    #[test]
+    fn the_will_does_not_invent_a_time() {
+        let gateway = "gw-line1".parse().expect("a name");
+        let mut status = GatewayStatus {
+            gateway: &gateway,
+            presence: Presence::Lost,
+            boot_id: "00ff",
+            version: "0.1.0",
+            started: SystemTime::UNIX_EPOCH + WALL,
+            clock_synchronised: false,
+            renewed_every: Duration::from_secs(30),
+        };
+        let mut expected = json!({
+            "gateway": "gw-line1", "status": "offline", "reason": "connection_lost", "since": null, "as_of": null,
+            "boot_id": "00ff", "version": "0.1.0", "started": "2026-11-30T09:15:02.381Z",
+            "clock": "unsynchronised", "renewed_every_ms": 30000
+        });
+        assert_eq!(status_json(&status), expected);
+        let since = status.started;
+        status.presence = Presence::Online { since, as_of: since + Duration::from_secs(1) };
+        status.clock_synchronised = true;
+        expected["status"] = "online".into();
+        expected["reason"] = Value::Null;
+        expected["since"] = "2026-11-30T09:15:02.381Z".into();
+        expected["as_of"] = "2026-11-30T09:15:03.381Z".into();
+        expected["clock"] = "synchronised".into();
+        assert_eq!(status_json(&status), expected);
+    }
+}

@@ -1,0 +1,89 @@
+//! `list_devices`: which devices there are, and whether they answer.
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use super::list_sensors::{CURSOR, LIMIT, limit};
+use super::live::millis;
+use super::page;
+use super::spec::{Literal, Param, ParamKind, ToolSpec, Toolset, into_object};
+use super::{Answer, ToolName, Toolbox, output};
+use crate::clock;
+use crate::gate::wire;
+use crate::registry::DeviceIndex;
+use crate::registry::reading::Stamp;
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: ToolName::ListDevices,
+    title: "List devices",
+    summary: "Lists devices with their state: online, degraded or offline, why, since when, and when they are tried again.",
+    description: "Lists the devices of this gateway in pages, with their state: online, degraded (it answers, but some of its \
+                  sensors have no value) or offline, with reason, since when, and when it is tried again. Use it after \
+                  SENSOR_OFFLINE to see how far a fault reaches, or to see what is wrong in the plant. It asks no device \
+                  and gives no values: use get_sensor_reading for those, and list_sensors for the sensors of a device. For \
+                  the gateway itself use get_gateway_status.",
+    toolset: Toolset::Devices,
+    params: &[
+        Param {
+            name: "status",
+            kind: ParamKind::Enum(&["online", "degraded", "offline"]),
+            required: false,
+            description: "List only the devices in this state.",
+            example: Literal::Text("offline"),
+            default: None,
+            left_out: "devices in every state.",
+        },
+        LIMIT,
+        CURSOR,
+    ],
+    rules: &[],
+    errors: &[],
+    on_timeout: "The gateway did not answer; no device is asked for this. Nothing was changed. It does not mean that devices are \
+                 offline. Repeat.",
+    success,
+};
+
+fn success() -> Value {
+    let item = output::closed(json!({
+        "device": output::text(), "name": output::text_or_null(), "link": output::text(), "unit_id": output::count(),
+        "status": {"enum": ["online", "degraded", "offline"]}, "reason": output::text_or_null(),
+        "scope": {"enum": [null, "device", "link"]}, "since": output::moment_or_null(),
+        "next_try": output::moment_or_null(), "last_answer": output::moment_or_null(),
+        "last_latency_ms": output::count_or_null(), "poll_every_ms": output::count(), "sensors": output::count(),
+        "requests": output::count(), "failures": output::count(),
+    }));
+    output::listing(item, json!({}))
+}
+
+pub(super) fn run(toolbox: &Toolbox, arguments: &Arguments) -> Answer {
+    let registry = &toolbox.config.registry;
+    let status = arguments.word("status");
+    let devices = registry.devices().map(|(index, _)| index);
+    let matching: Vec<DeviceIndex> = devices
+        .filter(|index| status.is_none_or(|status| toolbox.board.device(*index).status.name() == status))
+        .collect();
+    let places: Vec<usize> = matching.iter().map(|index| index.place()).collect();
+    let page = page::cut(&places, arguments.place(), limit(arguments));
+    let now = clock::now();
+    let shown = matching.iter().filter(|index| page.places.contains(&index.place()));
+    let items: Vec<Value> = shown.map(|index| item(toolbox, *index, now)).collect();
+    Ok(into_object(json!({
+        "returned": items.len(), "items": items, "total": page.total,
+        "next_cursor": page.next.map(|place| arguments.query().cursor(place)), "as_of": clock::rfc3339(now.wall),
+    })))
+}
+
+fn item(toolbox: &Toolbox, index: DeviceIndex, now: Stamp) -> Value {
+    let registry = &toolbox.config.registry;
+    let device = registry.device(index);
+    let state = toolbox.board.device(index);
+    let mut item = wire::device_status_json(registry, index, &state, now);
+    item.remove("as_of");
+    item.extend(into_object(json!({
+        "name": output::unless_empty(&device.name), "unit_id": device.unit,
+        "last_latency_ms": state.last_answer.map(|_| millis(state.last_latency)),
+        "poll_every_ms": millis(device.poll_every), "sensors": device.sensors.len(),
+        "requests": state.requests, "failures": state.failures,
+    })));
+    Value::Object(item)
+}

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::board::Board;
-use crate::config::{BrokerConfig, BrokerEndpoint, Config};
+use crate::config::{BrokerEndpoint, Config};
 use crate::facts::Facts;
 use crate::field::link;
 use crate::gate::broker::{BrokerError, EmbeddedBroker};
-use crate::gate::connect::{AccessError, BrokerAccess, Credentials, TlsTrust};
+use crate::gate::connect::{AccessError, BrokerAccess};
 use crate::gate::dispatch::Dispatcher;
 use crate::gate::publisher::Publisher;
 use crate::gate::session::{Session, SessionSettings};
@@ -61,7 +61,7 @@ impl Daemon {
         };
         let access = match &broker {
             Some(broker) => broker.access(),
-            None => access_of(&config.broker),
+            None => BrokerAccess::from_config(&config.broker),
         };
         let facts = Arc::new(Facts::new());
         let settings = SessionSettings {
@@ -157,19 +157,4 @@ async fn join(tasks: &mut JoinSet<()>, name: &str) {
         warn!("{name}: did not end within {} s and was cut off", PATIENCE.as_secs());
         tasks.abort_all();
     }
-}
-
-/// How a configured broker is reached. The embedded one makes its own secret: see [`EmbeddedBroker::access`].
-pub fn access_of(broker: &BrokerConfig) -> BrokerAccess {
-    let trust = || match &broker.ca_file {
-        Some(file) => TlsTrust::File(file.clone()),
-        None => TlsTrust::System,
-    };
-    let (host, port, tls) = match &broker.endpoint {
-        BrokerEndpoint::Remote { host, port, tls } => (host.clone(), *port, tls.then(trust)),
-        BrokerEndpoint::Embedded { listen } => (listen.ip().to_string(), listen.port(), None),
-    };
-    let credentials =
-        broker.username.clone().map(|username| Credentials { username, password: broker.password.clone() });
-    BrokerAccess { host, port, tls, credentials }
 }

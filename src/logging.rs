@@ -12,6 +12,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{EnvFilter, fmt as terminal};
 
+/// What a service logs: what happens to links, devices, the broker and calls, and of its libraries what went wrong.
+pub const OF_A_SERVICE: &str = "info,mqtt5=warn,rmcp=warn,rumqttc=warn";
+
+/// What a command logs beside its output: nothing but what is wrong with the program itself.
+pub const OF_A_COMMAND: &str = "error";
+
 /// Starts logging. `filter` is as in `RUST_LOG`, which goes before it: `info`, or `warn,fieldgate::field=debug`.
 pub fn start(filter: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::{Exit, complain, load};
 use crate::config::{BrokerConfig, Config, Secret};
-use crate::daemon::access_of;
 use crate::errors::chain;
 use crate::gate::agent::AgentClient;
 use crate::gate::connect::{BrokerAccess, Credentials};
@@ -50,7 +49,7 @@ impl AgentArgs {
         if self.ca_file.is_some() {
             broker.ca_file.clone_from(&self.ca_file);
         }
-        let mut access = access_of(&broker);
+        let mut access = BrokerAccess::from_config(&broker);
         // The gateway's own password is not an agent's: what is not given here is not sent.
         access.credentials = match &self.username {
             Some(username) => Some(Credentials { username: username.clone(), password: self.password()? }),

@@ -1,8 +1,10 @@
 //! The command line: one file per command, each thin.
 
 pub mod call;
+pub mod check;
 mod connect;
 pub mod demo;
+pub mod mcp;
 pub mod read;
 pub mod run;
 pub mod sim;
@@ -58,9 +60,9 @@ impl From<Exit> for ExitCode {
         Exit codes: 0 done, 1 it could not be done, 2 wrong usage or configuration."
 )]
 pub struct Cli {
-    /// How much to log, as in RUST_LOG: error, warn, info, debug, or fieldgate::field=debug.
-    #[arg(long, global = true, value_name = "FILTER", default_value = "info")]
-    log: String,
+    /// How much to log, as in RUST_LOG: error, warn, info, debug, or fieldgate::field=debug. `run` and `sim` log at info.
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -68,11 +70,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Check(check::CheckArgs),
     Demo(demo::DemoArgs),
     Read(read::ReadArgs),
     Watch(watch::WatchArgs),
     Call(call::CallArgs),
     Tools(tools::ToolsArgs),
+    Mcp(mcp::McpArgs),
     Status(status::StatusArgs),
     Sim(sim::SimArgs),
     /// Print a completion script for a shell.
@@ -86,14 +90,20 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start(&cli.log);
+    let usual = match cli.command {
+        Command::Run(_) | Command::Sim(_) => logging::OF_A_SERVICE,
+        _ => logging::OF_A_COMMAND,
+    };
+    logging::start(cli.log.as_deref().unwrap_or(usual));
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
+        Command::Check(args) => check::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Read(args) => read::main(&args),
         Command::Watch(args) => watch::main(&args),
         Command::Call(args) => call::main(&args),
         Command::Tools(args) => tools::main(&args),
+        Command::Mcp(args) => mcp::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Completions { shell } => {

@@ -205,7 +205,7 @@ impl AgentClient {
     /// The deadline goes along twice: as Message Expiry Interval, which counts in seconds and which the broker heeds, and
     /// to the millisecond in `_meta`.
     pub async fn request(&self, method: &str, mut params: Value, deadline: Duration) -> Result<Value, AgentError> {
-        let id = format!("{:x}-{}", rand::random::<u32>(), self.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = self.fresh_id();
         if let Some(params) = params.as_object_mut() {
             let meta = params.entry("_meta").or_insert_with(|| json!({}));
             if let Some(meta) = meta.as_object_mut() {
@@ -213,13 +213,30 @@ impl AgentClient {
             }
         }
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let answer = self.expect(&id)?;
-        let outcome = timeout(deadline + ON_THE_WAY, self.send(&id, &request, deadline, answer)).await;
-        self.lock().waiting.remove(&id);
-        let answer = outcome.unwrap_or_else(|_| {
+        into_result(self.exchange(&request, deadline).await?)
+    }
+
+    /// Sends a whole JSON-RPC request as it is, and returns its whole answer.
+    pub async fn exchange(&self, request: &Value, deadline: Duration) -> Result<Value, AgentError> {
+        let correlation = self.fresh_id();
+        let answer = self.expect(&correlation)?;
+        let outcome = timeout(deadline + ON_THE_WAY, self.send(&correlation, request, deadline, answer)).await;
+        self.lock().waiting.remove(&correlation);
+        outcome.unwrap_or_else(|_| {
             Err(AgentError::NoAnswer { gateway: self.gateway.clone(), address: self.address.clone(), deadline })
-        })?;
-        into_result(answer)
+        })
+    }
+
+    /// Sends a JSON-RPC notification, which has no answer.
+    pub async fn tell(&self, notification: &Value) -> Result<(), AgentError> {
+        let topic = self.topics.request(&self.name);
+        let options = PublishOptions::at_least_once();
+        let sent = self.client.publish_tracked(topic, notification.to_string(), options).await;
+        sent.map(drop).map_err(|_| self.lost())
+    }
+
+    fn fresh_id(&self) -> String {
+        format!("{:x}-{}", rand::random::<u32>(), self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Subscribes to topics, kept messages included.

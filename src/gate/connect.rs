@@ -83,15 +83,22 @@ pub enum AccessError {
 }
 
 impl BrokerAccess {
-    /// What a configuration says of a broker elsewhere; `None` for the embedded one, which knows its own access.
-    pub fn from_config(config: &BrokerConfig) -> Option<BrokerAccess> {
-        let BrokerEndpoint::Remote { host, port, tls } = &config.endpoint else { return None };
-        let trust = config.ca_file.clone().map_or(TlsTrust::System, TlsTrust::File);
+    /// What a configuration says of the broker. Of the embedded one that is what an agent has: its address, and no
+    /// credentials; the gateway's own are made at its start.
+    pub fn from_config(config: &BrokerConfig) -> BrokerAccess {
+        let trust = || config.ca_file.clone().map_or(TlsTrust::System, TlsTrust::File);
         let credentials = config.username.clone().map(|username| {
             let password = config.password.clone();
             Credentials { username, password }
         });
-        Some(BrokerAccess { host: host.clone(), port: *port, tls: tls.then_some(trust), credentials })
+        match &config.endpoint {
+            BrokerEndpoint::Remote { host, port, tls } => {
+                BrokerAccess { host: host.clone(), port: *port, tls: tls.then(trust), credentials }
+            }
+            BrokerEndpoint::Embedded { listen } => {
+                BrokerAccess { host: listen.ip().to_string(), port: listen.port(), tls: None, credentials: None }
+            }
+        }
     }
 
     /// `host:port`, for people.

@@ -17,7 +17,6 @@ pub mod wire;
 
 #[cfg(all(test, feature = "embedded-broker"))]
 mod broker_tests;
-#[cfg(test)]
 #[cfg(all(test, feature = "embedded-broker"))]
 mod session_tests;
 #[cfg(test)]

@@ -34,14 +34,15 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
     if wanted == name {
         return Some(0);
     }
-    if without_separators(wanted) == without_separators(name) {
+    let (bare_wanted, bare_name) = (without_separators(wanted), without_separators(name));
+    if bare_wanted == bare_name {
         return Some(1);
     }
-    let edits = osa_distance(wanted, name);
-    if edits == 1 && sorted_characters(wanted) == sorted_characters(name) {
+    let edits = osa_distance(&bare_wanted, &bare_name);
+    if edits == 1 && sorted_characters(&bare_wanted) == sorted_characters(&bare_name) {
         return Some(2);
     }
-    if edits <= edits_allowed(wanted) {
+    if edits <= edits_allowed(&bare_wanted) {
         return Some(1 + 2 * edits);
     }
     let (short, long) = if wanted.len() < name.len() { (wanted, name) } else { (name, wanted) };
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn what_was_meant_comes_first() {
         check("a_line1_042", &["A_LINE1_042", "A_LINE2_042"]);
-        check("A-LINE1-042", &["A_LINE1_042", "A_LINE1_001"]);
+        check("A-LINE1-042", &["A_LINE1_042", "A_LINE2_042"]);
         check("A_LINE1_42", &["A_LINE1_042", "A_LINE2_042"]);
         check("A_LINE1_O42", &["A_LINE1_042", "A_LINE2_042"]);
     }
@@ -98,6 +99,7 @@ mod tests {
     #[test]
     fn swapped_digits_are_nearer_than_a_wrong_digit() {
         check("A_LINE1_024", &["A_LINE1_042", "A_LINE1_025"]);
+        check("A-LINE1-024", &["A_LINE1_042", "A_LINE1_025"]);
     }
 
     #[test]

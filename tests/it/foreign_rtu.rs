@@ -19,9 +19,8 @@ fn two_units_share_a_line_and_one_of_them_leaves_and_returns() {
     let _gateway = Gateway::run(&plant(&mqtt(mosquitto.port()), &link));
     let observer = observer(mosquitto.port());
     let read = |sensor: &str| -> Value {
-        let params = json!({ "name": "get_sensor_reading", "arguments": { "sensor_id": sensor } });
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        mosquitto_rr(mosquitto.port(), GATEWAY, "plain", &request)["result"].clone()
+        let arguments = json!({ "sensor_id": sensor });
+        mosquitto_rr(mosquitto.port(), GATEWAY, "plain", "get_sensor_reading", &arguments)
     };
 
     let published = observer.reading_after(0, "A_LINE1_042", |reading| reading["quality"] == "good");

@@ -23,16 +23,9 @@ impl Scene {
         Scene { mosquitto, slave, observer, _gateway: gateway }
     }
 
-    fn call(&self, tool: &str, arguments: Value) -> Value {
-        let params = json!({ "name": tool, "arguments": arguments });
-        let request = json!({ "jsonrpc": "2.0", "id": "rr-1", "method": "tools/call", "params": params });
-        let answer = mosquitto_rr(self.mosquitto.port(), GATEWAY, "plain", &request);
-        assert_eq!(answer["id"], "rr-1", "the id comes back: {answer}");
-        answer["result"].clone()
-    }
-
     fn read(&self, sensor: &str) -> Value {
-        self.call("get_sensor_reading", json!({ "sensor_id": sensor }))
+        let arguments = json!({ "sensor_id": sensor });
+        mosquitto_rr(self.mosquitto.port(), GATEWAY, "plain", "get_sensor_reading", &arguments)
     }
 }
 

@@ -22,20 +22,10 @@ fn an_mqtt_3_client_is_answered_by_the_id_of_its_request() {
 
     let port = mosquitto.port().to_string();
     let base = format!("fieldgate/v1/{GATEWAY}/rpc/old");
-    let mut subscribe = program("mosquitto_sub");
-    subscribe.args([
-        "-V",
-        "mqttv311",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-q",
-        "1",
-        "-d",
-        "-t",
-        &format!("{base}/response"),
-    ]);
+    // Without stdbuf it would keep its lines to itself until it ends.
+    let mut subscribe = program("stdbuf");
+    subscribe.args(["-oL", "mosquitto_sub", "-V", "mqttv311", "-h", "127.0.0.1", "-p", &port, "-q", "1", "-d"]);
+    subscribe.args(["-t", &format!("{base}/response")]);
     let answers = Process::start("mosquitto_sub", &mut subscribe);
     answers.wait_for_line("Subscribed");
     for (id, sensor) in [("first", "A_LINE1_042"), ("second", "A_LINE1_099")] {

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -208,17 +209,25 @@ impl Cable {
     }
 }
 
-/// Calls as a plain MQTT 5 program does: `mosquitto_rr` publishes one request and prints the one answer.
-pub fn mosquitto_rr(broker: u16, gateway: &str, client: &str, request: &Value) -> Value {
+/// Calls a tool as a plain MQTT 5 program does: `mosquitto_rr` publishes one request and prints the one answer. Returns the
+/// tool's result.
+pub fn mosquitto_rr(broker: u16, gateway: &str, client: &str, tool: &str, arguments: &Value) -> Value {
+    // A repeated id with the same arguments would be answered from memory: that is a duplicate, and no new call.
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let id = format!("rr-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let params = json!({ "name": tool, "arguments": arguments });
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string();
     let base = format!("fieldgate/v1/{gateway}/rpc/{client}");
     let mut command = program("mosquitto_rr");
     command.args(["-h", "127.0.0.1", "-p", &broker.to_string(), "-W", "20", "-q", "1"]);
-    command.args(["-t", &format!("{base}/request"), "-e", &format!("{base}/response"), "-m", &request.to_string()]);
-    let answer = command.output().expect("mosquitto_rr can be started");
-    let said = String::from_utf8_lossy(&answer.stdout);
-    serde_json::from_str(&said).unwrap_or_else(|err| {
-        panic!("mosquitto_rr got no JSON for {request}: {err}\n{said}{}", String::from_utf8_lossy(&answer.stderr))
-    })
+    command.args(["-t", &format!("{base}/request"), "-e", &format!("{base}/response"), "-m", &request]);
+    let output = command.output().expect("mosquitto_rr can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let answer: Value = serde_json::from_str(&said).unwrap_or_else(|err| {
+        panic!("mosquitto_rr got no JSON for {request}: {err}\n{said}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    assert_eq!(answer["id"], id.as_str(), "the id comes back: {answer}");
+    answer["result"].clone()
 }
 
 /// The official Python MCP client, connected; and the protocol revision that it agreed on with the gateway.

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::field::Field;
 use super::id_format::IdFormat;
 use super::keys;
 use super::links::LinkDraft;
 use super::read_spec::{no_value_code, read_spec};
-use super::reader::{Field, TableReader};
+use super::reader::TableReader;
 use super::values::duration_text;
 use crate::ids::{DeviceId, SensorId};
 use crate::modbus::words::{DataType, NoValueCode};

@@ -236,6 +236,6 @@ fn may_hold_a_secret(line: &str) -> bool {
 
 /// The faults in the order of the file.
 pub(super) fn sorted(mut faults: Vec<Fault>) -> Vec<Fault> {
-    faults.sort_by(|a, b| (a.line, a.column, a.severity).cmp(&(b.line, b.column, b.severity)));
+    faults.sort_by_key(|fault| (fault.line, fault.column, fault.severity));
     faults
 }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::field::Field;
 use super::keys;
-use super::reader::{Field, TableReader};
+use super::reader::TableReader;
 use super::sections::host_and_port;
 use crate::ids::LinkId;
 use crate::registry::Link;

@@ -2,11 +2,13 @@
 //!
 //! [`Config::parse`] reports every fault of a file at once. What it returns is what the daemon may rely on.
 //!
-//! `syntax` looks at the text, `reader` walks its tables, one module per table gives them their sense, and `fault` says
-//! where something is wrong. Keys, defaults and bounds are described in `docs/configuration.md`; a test compares.
+//! `syntax` looks at the text, `reader` walks its tables, `field` takes values as types, one module per table gives them
+//! their sense, and `fault` says where something is wrong. Keys, defaults and bounds are described in
+//! `docs/configuration.md`; a test compares.
 
 mod devices;
 pub mod fault;
+mod field;
 pub mod id_format;
 mod keys;
 mod links;

@@ -2,7 +2,8 @@
 
 use rust_decimal::Decimal;
 
-use super::reader::{Field, TableReader};
+use super::field::Field;
+use super::reader::TableReader;
 use super::reference::{self, ReferenceError, reference_of};
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, NoValueCodeError, WordOrder};

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::field::Field;
 use super::id_format::IdFormat;
-use super::reader::{Field, TableReader};
+use super::reader::TableReader;
 use super::values::{self, HostError, duration_text};
 use super::{BrokerConfig, BrokerEndpoint, CallsConfig, PublishConfig, Secret};
 use crate::ids::GatewayId;

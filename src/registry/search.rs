@@ -92,7 +92,7 @@ mod tests {
     fn what_was_meant_comes_first() {
         check("a_line1_042", &["A_LINE1_042", "A_LINE2_042"]);
         check("A-LINE1-042", &["A_LINE1_042", "A_LINE2_042"]);
-        check("A_LINE1_42", &["A_LINE1_042", "A_LINE2_042"]);
+        check("A_LINE1_42", &["A_LINE1_042", "A_LINE1_025"]);
         check("A_LINE1_O42", &["A_LINE1_042", "A_LINE2_042"]);
     }
 

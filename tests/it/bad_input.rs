@@ -4,8 +4,9 @@ use rumqttc::{PublishOptions, PublishProperties};
 use serde_json::{Value, json};
 
 use crate::support::gateway::{GATEWAY, Gateway, failed, good, mqtt, observer, plant, tcp, units};
-use crate::support::mqtt::Mqtt;
+use crate::support::mqtt::{Message, Mqtt};
 use crate::support::peers::{self, Mosquitto, Slave};
+use crate::support::wait_for;
 
 /// Where the bad input goes in: a broker's port, the daemon behind it, and the slave that must not notice.
 struct Target {
@@ -32,7 +33,7 @@ impl Target {
         let slave = Slave::tcp(&units());
         let gateway = Gateway::run(&plant(broker, &tcp(slave.port())));
         if mosquitto.is_none() {
-            crate::support::wait_for("the embedded broker", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+            wait_for("the embedded broker", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
         }
         let target = Target { port, gateway, slave, _mosquitto: mosquitto };
         let agent = target.agent("starter");
@@ -56,7 +57,6 @@ impl Target {
         self.gateway.assert_runs();
         let log = self.gateway.process().log();
         assert!(!log.contains("panicked"), "something panicked");
-        assert!(!log.contains("request was dropped"), "a request with an assured delivery was not even looked at");
     }
 }
 
@@ -188,10 +188,15 @@ fn storm(target: &Target, topics: &[&str]) {
         for payload in not_requests().into_iter().chain(noise()) {
             agent.publish(topic, payload, PublishOptions::at_least_once());
         }
+        // The broker hands messages on in order, so this part of the storm is over when this call is answered.
+        let result = agent.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" }));
+        assert_eq!(good(&result)["value"], 47.3);
     }
-    // The broker hands messages on in order, so the storm is over when this one is answered.
-    let result = agent.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" }));
-    assert_eq!(good(&result)["value"], 47.3);
+    // Nothing is passed over in silence: each piece of noise had its answer, however fast it all came.
+    let unreadable = |message: &&Message| message.json["error"]["code"] == -32700;
+    wait_for("an answer to every piece of noise", || {
+        (agent.seen().iter().filter(unreadable).count() >= noise().len()).then_some(())
+    });
     for message in agent.seen().iter().filter(|message| message.topic.ends_with("/response")) {
         let typed = message.json["error"]["code"].is_i64() || message.json["result"].is_object();
         assert!(typed, "an answer that is neither an error nor a result: {message:?}");
@@ -322,7 +327,7 @@ fn the_embedded_broker_refuses_a_request_in_another_clients_name() {
     good(&impostor.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" })));
     good(&victim.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" })));
     assert_eq!(victim.answers("stolen"), 0, "a request in the victim's name was executed");
-    let forged = |message: &crate::support::mqtt::Message| message.json.is_null();
+    let forged = |message: &Message| message.json.is_null();
     assert!(!victim.seen().iter().any(forged), "a client spoke in the gateway's name");
 
     let spy = Mqtt::connect(target.port, GATEWAY, "spy", &["rpc/victim/response"]);

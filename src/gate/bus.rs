@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rumqttc::mqttbytes::QoS;
 use rumqttc::mqttbytes::v5::PublishProperties;
 use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use crate::clock;
 use crate::registry::reading::Stamp;
@@ -35,24 +35,28 @@ pub struct Incoming {
     pub ack: Ack,
 }
 
-/// Acknowledges a request to the broker. Dropped without [`Ack::done`] it leaves the request unacknowledged.
+/// Acknowledges a request to the broker. Dropped without [`Ack::done`] it leaves the request unacknowledged. Either way it
+/// gives back the room that the request took in memory.
 #[derive(Debug)]
-pub struct Ack(Option<(AsyncClient, ManualAck)>);
+pub struct Ack {
+    pending: Option<(AsyncClient, ManualAck)>,
+    _room: Option<OwnedSemaphorePermit>,
+}
 
 impl Ack {
     /// An acknowledgement that nobody waits for: of a QoS 0 message, or in a test.
     pub fn none() -> Ack {
-        Ack(None)
+        Ack { pending: None, _room: None }
     }
 
-    /// The acknowledgement of a message that this client received.
-    pub(super) fn of(client: AsyncClient, ack: ManualAck) -> Ack {
-        Ack(Some((client, ack)))
+    /// The acknowledgement of a message that takes this much room; `None` is for a message that wants none.
+    pub(super) fn of(pending: Option<(AsyncClient, ManualAck)>, room: OwnedSemaphorePermit) -> Ack {
+        Ack { pending, _room: Some(room) }
     }
 
     /// Sends the acknowledgement.
     pub async fn done(self) {
-        if let Some((client, ack)) = self.0 {
+        if let Some((client, ack)) = self.pending {
             // Every session has a client of its own. After a reconnect this one has ended, and its error is right: in the
             // new session the packet identifier would name another message.
             let _ = client.manual_ack(ack).await;

@@ -14,7 +14,7 @@ use rumqttc::{
     AckMode, AsyncClient, ConnAck, Event, EventLoop, LastWill, MqttOptions, Packet, Publish, RetainForwardRule, SubAck,
     SubscribeFilterInput, SubscribeReasonCode,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -28,12 +28,18 @@ use crate::gate::topics::Topics;
 use crate::gate::wire::{Presence, status_json};
 use crate::ids::GatewayId;
 
-/// How many requests the broker may send before the first of them is acknowledged: its QoS 1 requests always have room.
+/// How many requests the broker may send before the first of them is acknowledged.
 const RECEIVE_MAXIMUM: u16 = 64;
 
-/// Room for requests on their way to dispatch. The upper half is for QoS 1 alone, of which the broker has no more under
-/// way; a QoS 0 request that finds the lower half full is dropped and counted, because it asked for no more than that.
-const REQUESTS: usize = 2 * RECEIVE_MAXIMUM as usize;
+/// Room for requests on their way to dispatch. A QoS 0 request that finds as many waiting as a broker may send is dropped
+/// and counted, because it asked for no more than that. The rest is for QoS 1 alone, and is far more than Receive Maximum
+/// should need: Mosquitto 2.0.11 stops there, but sends all that it has queued (1,000 messages unless set otherwise) after
+/// the next acknowledgement. What finds even this full is dropped, counted, and acknowledged, so that the broker goes on.
+const REQUESTS: usize = 1024 + RECEIVE_MAXIMUM as usize;
+
+/// The bytes that all requests take together, from their arrival to their acknowledgement; the same rules hold when they
+/// are used up.
+const REQUEST_BYTES: usize = 8 << 20;
 
 /// Room for messages on their way to the client. When it is full, whoever publishes waits.
 const CLIENT_QUEUE: usize = 64;
@@ -72,6 +78,7 @@ pub struct Session {
     facts: Arc<Facts>,
     connection: watch::Sender<Option<Live>>,
     requests: mpsc::Sender<Incoming>,
+    room: Arc<Semaphore>,
     generation: u64,
 }
 
@@ -94,7 +101,8 @@ impl Session {
         let (connection, connected) = watch::channel(None);
         let (requests, incoming) = mpsc::channel(REQUESTS);
         let topics = Topics::new(&settings.gateway);
-        let session = Session { settings, options, topics, facts, connection, requests, generation: 0 };
+        let room = Arc::new(Semaphore::new(REQUEST_BYTES));
+        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0 };
         Ok((session, Bus::new(connected), incoming))
     }
 
@@ -233,20 +241,32 @@ impl Session {
 
     /// Hands a request on. Never waits.
     fn take(&self, client: &AsyncClient, publish: Publish) {
-        let assured = publish.qos != QoS::AtMostOnce;
-        if !assured && self.requests.capacity() <= usize::from(RECEIVE_MAXIMUM) {
+        let ack = client.prepare_ack(&publish);
+        let Some((place, room)) = self.place_for(&publish) else {
             self.facts.count_dropped_request();
-            debug!("a QoS 0 request was dropped, because too many wait");
+            debug!(qos = ?publish.qos, "a request was dropped, because too many wait");
+            // A client whose own queue is full, too, leaves it to the broker to send the request again.
+            let _ = ack.map(|ack| client.try_manual_ack(ack));
             return;
-        }
-        let incoming = match into_incoming(client, publish) {
-            Ok(incoming) => incoming,
-            Err(topic) => return warn!(?topic, "a message came on a topic that is no text"),
         };
-        if self.requests.try_send(incoming).is_err() {
-            self.facts.count_dropped_request();
-            warn!("a request was dropped: the broker sends more than the {RECEIVE_MAXIMUM} it was allowed");
+        let ack = Ack::of(ack.map(|ack| (client.clone(), ack)), room);
+        match into_incoming(publish, ack) {
+            Ok(incoming) => {
+                place.send(incoming);
+            }
+            Err(topic) => warn!(?topic, "a message came on a topic that is no text"),
         }
+    }
+
+    /// A place in the queue and the bytes for a request, if there are both.
+    fn place_for(&self, publish: &Publish) -> Option<(mpsc::Permit<'_, Incoming>, OwnedSemaphorePermit)> {
+        let waiting = REQUESTS - self.requests.capacity();
+        if publish.qos == QoS::AtMostOnce && waiting >= usize::from(RECEIVE_MAXIMUM) {
+            return None;
+        }
+        let bytes = u32::try_from(publish.payload.len()).ok()?;
+        let room = self.room.clone().try_acquire_many_owned(bytes).ok()?;
+        Some((self.requests.try_reserve().ok()?, room))
     }
 
     /// What the broker says for us when it loses us.
@@ -256,8 +276,7 @@ impl Session {
     }
 }
 
-fn into_incoming(client: &AsyncClient, publish: Publish) -> Result<Incoming, Bytes> {
-    let ack = client.prepare_ack(&publish).map_or_else(Ack::none, |ack| Ack::of(client.clone(), ack));
+fn into_incoming(publish: Publish, ack: Ack) -> Result<Incoming, Bytes> {
     let topic = String::from_utf8(publish.topic.to_vec()).map_err(|_| publish.topic)?;
     let properties = publish.properties.unwrap_or_default();
     Ok(Incoming {

@@ -1,0 +1,81 @@
+//! A Modbus RTU line whose slave we did not write: pymodbus at the other end of a socat cable.
+
+use serde_json::{Value, json};
+
+use crate::support::gateway::{GATEWAY, Gateway, failed, good, mqtt, observer, plant, units};
+use crate::support::peers::{self, Cable, Mosquitto, Slave, mosquitto_rr};
+
+// covers: E2, E7, A7, C10
+#[test]
+fn two_units_share_a_line_and_one_of_them_leaves_and_returns() {
+    if !peers::available() {
+        return;
+    }
+    let mosquitto = Mosquitto::start();
+    let cable = Cable::lay();
+    let mut slave = Slave::serial(&units(), &cable.slave_end);
+    // A pseudo-terminal keeps no parity bit, so none is asked for.
+    let link = format!("serial = \"{}\"\nbaud = 19200\nparity = \"none\"", cable.gateway_end.display());
+    let _gateway = Gateway::run(&plant(&mqtt(mosquitto.port()), &link));
+    let observer = observer(mosquitto.port());
+    let read = |sensor: &str| -> Value {
+        let arguments = json!({ "sensor_id": sensor });
+        mosquitto_rr(mosquitto.port(), GATEWAY, "plain", "get_sensor_reading", &arguments)
+    };
+
+    let published = observer.reading_after(0, "A_LINE1_042", |reading| reading["quality"] == "good");
+    assert_eq!(published["value"], 47.3);
+    let published = observer.reading_after(0, "A_LINE1_050", |reading| reading["quality"] == "good");
+    assert_eq!(published["value"], -9.7);
+    assert_eq!(good(&read("A_LINE1_042"))["value"], 47.3);
+
+    let refused = failed(&read("A_LINE1_43"), "INVALID_ARGUMENT");
+    let suggestions = refused["faults"][0]["suggestions"].as_array().expect("suggestions");
+    assert!(suggestions.contains(&json!("A_LINE1_042")), "{refused}");
+
+    let mark = observer.mark();
+    slave.fall_silent(1);
+    observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "bad" && reading["value"].is_null());
+    let offline = failed(&read("A_LINE1_042"), "SENSOR_OFFLINE");
+    assert!(offline["cause"].is_string() && offline["offline_since"].is_string(), "{offline}");
+    assert_eq!(offline["last_good"]["value"], 47.3, "{offline}");
+    assert_eq!(good(&read("A_LINE1_050"))["value"], -9.7, "the other unit on the line is still read");
+
+    let mark = observer.mark();
+    slave.set(1, json!({ "table": "holding", "address": 100, "type": "f32", "value": -3.5 }));
+    slave.answer(1);
+    let back = observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "good");
+    assert_eq!(back["value"], -3.5);
+    assert_eq!(good(&read("A_LINE1_042"))["value"], -3.5);
+}
+
+// covers: E2, E7
+#[test]
+fn a_port_that_vanishes_is_a_cause_of_its_own_and_is_opened_again() {
+    if !peers::available() {
+        return;
+    }
+    let mosquitto = Mosquitto::start();
+    let mut cable = Cable::lay();
+    let slave = Slave::serial(&units(), &cable.slave_end);
+    let link = format!("serial = \"{}\"\nbaud = 19200\nparity = \"none\"", cable.gateway_end.display());
+    let _gateway = Gateway::run(&plant(&mqtt(mosquitto.port()), &link));
+    let observer = observer(mosquitto.port());
+    observer.reading_after(0, "A_LINE1_042", |reading| reading["quality"] == "good");
+
+    let mark = observer.mark();
+    drop(slave);
+    cable.pull();
+    observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "bad");
+    let cause = crate::support::wait_for("the cause to be known", || {
+        let result = observer.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" }));
+        let cause = failed(&result, "SENSOR_OFFLINE")["cause"].clone();
+        (cause == "port_gone").then_some(cause)
+    });
+    assert_eq!(cause, "port_gone");
+
+    let mark = observer.mark();
+    cable.plug_in();
+    let _slave = Slave::serial(&units(), &cable.slave_end);
+    observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "good");
+}

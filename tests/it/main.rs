@@ -1,0 +1,13 @@
+//! The program as others meet it: over MQTT, on the command line, beside programs that we did not write. One file holds one
+//! promise; what each test covers stands above it, by the rows of the requirements.
+
+mod bad_input;
+mod broker_away;
+mod cli;
+mod demo;
+mod foreign_rtu;
+mod foreign_tcp;
+mod mcp_client;
+mod mqtt311;
+mod support;
+mod truth;

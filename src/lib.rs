@@ -7,6 +7,34 @@
 //! A reading: `field::plan` merges registers into one request, `field::link` sends it, [`modbus`] finds the frame, the reply
 //! and the numbers, the [`board`] keeps the state, `gate::publisher` publishes what changed. A call: `gate::session` takes it,
 //! `gate::dispatch` gives it a deadline, `gate::router` speaks MCP, [`tools`] checks and runs it.
+//!
+//! A configuration says everything that the gateway knows, and cannot be wrong once it is parsed:
+//!
+//! ```
+//! use fieldgate::config::Config;
+//!
+//! let text = r#"
+//!     [gateway]
+//!     id = "gw-line1"
+//!     [broker]
+//!     url = "mqtt://10.0.0.2:1883"
+//!     [[link]]
+//!     id = "press-tcp"
+//!     tcp = "10.0.0.5:502"
+//!     [[device]]
+//!     id = "press-plc"
+//!     link = "press-tcp"
+//!     unit = 1
+//!     [[device.sensor]]
+//!     id = "A_LINE1_042"
+//!     read = { table = "holding", address = 100, type = "f32" }
+//! "#;
+//! let config = Config::parse(text, "fieldgate.toml").expect("no faults").config;
+//! assert!(config.registry.find_sensor("A_LINE1_042").is_some());
+//!
+//! let faults = Config::parse(&text.replace("unit", "untt"), "fieldgate.toml").expect_err("a fault");
+//! assert!(faults.to_string().contains("unit"));
+//! ```
 
 pub mod board;
 pub mod cli;

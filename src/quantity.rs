@@ -180,6 +180,15 @@ impl Scaling {
 
     /// The engineering value of a raw one. Booleans and texts pass; floats beyond decimal size are scaled as floats.
     ///
+    /// ```
+    /// use fieldgate::quantity::{Scaling, Value};
+    ///
+    /// let tenths = Scaling::new("0.1".parse()?, "0".parse()?)?;
+    /// let value = tenths.apply(Value::Integer(97)).expect("a finite number");
+    /// assert_eq!(value.to_json(), 9.7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// `None` when the result is no finite number.
     pub fn apply(&self, raw: Value) -> Option<Value> {
         if self.is_none() {

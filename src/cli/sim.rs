@@ -317,6 +317,32 @@ async fn serve_controller(stream: UnixStream, plant: RunningPlant, replying: &Rw
     }
 }
 
+/// Runs the command.
+pub fn main(args: &SimArgs) -> Exit {
+    if let (Some(command), Some(control)) = (&args.send, &args.control) {
+        return match super::runtime().block_on(send(control, command)) {
+            Ok(reply) => {
+                println!("{reply}");
+                if reply.starts_with("ok") { Exit::Done } else { Exit::Failed }
+            }
+            Err(err) => super::complain(chain(&err)),
+        };
+    }
+    let Some(file) = &args.file else { return Exit::Usage };
+    let config = match super::load(file) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(err) => return super::complain(format_args!("{}: {err}", file.display())),
+    };
+    match super::runtime().block_on(run(args.options(config.registry, &text))) {
+        Ok(()) => Exit::Done,
+        Err(err) => super::complain(chain(&err)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
@@ -388,31 +414,5 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
         drop(plant);
         std::fs::remove_dir_all(&folder).unwrap();
-    }
-}
-
-/// Runs the command.
-pub fn main(args: &SimArgs) -> Exit {
-    if let (Some(command), Some(control)) = (&args.send, &args.control) {
-        return match super::runtime().block_on(send(control, command)) {
-            Ok(reply) => {
-                println!("{reply}");
-                if reply.starts_with("ok") { Exit::Done } else { Exit::Failed }
-            }
-            Err(err) => super::complain(chain(&err)),
-        };
-    }
-    let Some(file) = &args.file else { return Exit::Usage };
-    let config = match super::load(file) {
-        Ok(config) => config,
-        Err(exit) => return exit,
-    };
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(err) => return super::complain(format_args!("{}: {err}", file.display())),
-    };
-    match super::runtime().block_on(run(args.options(config.registry, &text))) {
-        Ok(()) => Exit::Done,
-        Err(err) => super::complain(chain(&err)),
     }
 }

@@ -1,6 +1,7 @@
 //! The program as others meet it: over MQTT, on the command line, beside programs that we did not write. One file holds one
 //! promise; what each test covers stands above it, by the rows of the requirements.
 
+mod architecture;
 mod bad_input;
 mod broker_away;
 mod calls;

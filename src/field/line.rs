@@ -131,6 +131,16 @@ impl Line {
         }
     }
 
+    /// The longest that one request takes, from the connection to the last late byte.
+    pub fn longest_ask(&self) -> Duration {
+        let connect = self.timeout.max(CONNECT_PATIENCE) + self.connect_delay;
+        let (pause, on_the_line) = match &self.endpoint {
+            Endpoint::Serial(settings) => (settings.frame_silence(), settings.time_of(2 * LONGEST_FRAME)),
+            Endpoint::Tcp { .. } => (Duration::ZERO, Duration::ZERO),
+        };
+        connect + pause.max(self.request_gap) + self.timeout + on_the_line + self.timeout * 2
+    }
+
     /// Asks a unit, and returns its answer with the moment it was complete.
     pub async fn ask(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
         self.connect().await?;
@@ -212,19 +222,24 @@ impl Line {
                 text: format!("{}: the port is gone", settings.path),
             }),
         };
-        let (written, on_the_line) = match &mut self.framing {
-            Framing::Tcp(exchange) => {
-                (connection.transport.write_all(&exchange.begin(unit, request)).await, Duration::ZERO)
-            }
+        let (frame, on_the_line) = match &mut self.framing {
+            Framing::Tcp(exchange) => (exchange.begin(unit, request).to_vec(), Duration::ZERO),
             Framing::Rtu(exchange) => {
-                let frame = exchange.begin(unit, request);
-                (connection.transport.write_all(&frame).await, characters_time(&self.endpoint, frame.len(), request))
+                let frame = exchange.begin(unit, request).to_vec();
+                let on_the_line = characters_time(&self.endpoint, frame.len(), request);
+                (frame, on_the_line)
             }
         };
-        if written.is_err() {
-            return Err(gone(&self.endpoint, closed));
-        }
         let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
+        match tokio::time::timeout_at(deadline, connection.transport.write_all(&frame)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(gone(&self.endpoint, closed)),
+            // Nobody takes what is written: an adapter that hangs, a peer whose window is shut. Only a new connection helps.
+            Err(_) => {
+                self.connection = None;
+                return Err(AskError::Silent);
+            }
+        }
         let mut buffer = [0; LONGEST_FRAME];
         loop {
             let read = tokio::time::timeout_at(deadline, connection.transport.read(&mut buffer)).await;

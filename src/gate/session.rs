@@ -27,6 +27,7 @@ use crate::gate::publisher::gateway_status;
 use crate::gate::topics::Topics;
 use crate::gate::wire::{Presence, status_json};
 use crate::ids::GatewayId;
+use crate::progress::Pledge;
 
 /// How many requests the broker may send before the first of them is acknowledged.
 const RECEIVE_MAXIMUM: u16 = 64;
@@ -80,6 +81,7 @@ pub struct Session {
     requests: mpsc::Sender<Incoming>,
     room: Arc<Semaphore>,
     generation: u64,
+    pledge: Pledge,
 }
 
 /// How a connection ended.
@@ -102,8 +104,14 @@ impl Session {
         let (requests, incoming) = mpsc::channel(REQUESTS);
         let topics = Topics::new(&settings.gateway);
         let room = Arc::new(Semaphore::new(REQUEST_BYTES));
-        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0 };
+        let pledge = Pledge::default();
+        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0, pledge };
         Ok((session, Bus::new(connected), incoming))
+    }
+
+    /// Lets somebody watch whether the session makes progress.
+    pub fn watched_by(self, pledge: Pledge) -> Session {
+        Session { pledge, ..self }
     }
 
     /// Keeps the session up until it is told to stop; then says goodbye, so that the broker does not publish the will.
@@ -119,6 +127,7 @@ impl Session {
             self.facts.set_broker(false, Some(trouble.to_string()));
             let pause = retry.pause(&trouble, up_for, rand::random());
             outage.report(&self.settings.access.address(), &trouble, pause);
+            self.pledge.within(pause);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.cancelled() => break,
@@ -131,6 +140,7 @@ impl Session {
         let mut options = self.options.clone();
         options.set_last_will(self.will());
         let (client, mut events) = AsyncClient::builder(options).capacity(CLIENT_QUEUE).build();
+        self.pledge.within(SUBSCRIBE_TIMEOUT);
         let subscribed = tokio::select! {
             subscribed = timeout(SUBSCRIBE_TIMEOUT, self.subscribe(&client, &mut events)) => subscribed,
             () = stop.cancelled() => return Ended::Stopped,
@@ -215,6 +225,8 @@ impl Session {
     /// Drives the session until it fails (`Some`) or the gateway stops.
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
         loop {
+            // The client asks for a sign of life after each keep-alive, and gives up the connection without one.
+            self.pledge.within(self.settings.keep_alive * 2);
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
                 tokio::select! {

@@ -56,6 +56,18 @@ pub struct SimArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
+    /// Values say whose they are and of when, instead of looking like measurements
+    #[arg(long)]
+    pub self_identifying: bool,
+
+    /// Carry out the commands of this file, one a line, such as `fault press-plc silence 5%` or `at 10s unplug press-tcp`
+    #[arg(long, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
+
+    /// Repeat the chance of an earlier run; its seed was printed at the start
+    #[arg(long, value_name = "NUMBER")]
+    pub fault_seed: Option<u64>,
+
     /// Take commands on this Unix socket; with --send, the socket of the plant that is meant
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -117,6 +129,8 @@ impl SimArgs {
                 serial_dir: self.serial_dir.clone(),
                 strict_gaps: self.strict_gaps,
                 seed: self.seed,
+                fault_seed: self.fault_seed.unwrap_or_else(rand::random),
+                self_identifying: self.self_identifying,
             },
             write_config: self.write_config.clone().map(|path| (text.to_owned(), path)),
             control: self.control.clone(),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::fault_command::{self, FaultCommand};
 use crate::ids::{DeviceId, LinkId, SensorId};
 use crate::registry::search;
 
@@ -36,6 +37,8 @@ pub enum Command {
     Get(SensorId),
     /// Links and devices and their states; with a device, its sensors and their values.
     List(Option<DeviceId>),
+    /// Faults by chance, and the limits of devices and links.
+    Fault(FaultCommand),
     /// What can be done.
     Help,
     /// The plant ends.
@@ -43,7 +46,7 @@ pub enum Command {
 }
 
 /// Every command: its verb, what follows it, and what it does.
-pub const COMMANDS: [(&str, &str, &str); 14] = [
+pub const COMMANDS: [(&str, &str, &str); 19] = [
     ("stop", "DEVICE", "the device falls silent"),
     ("start", "DEVICE", "it answers again"),
     ("slow", "DEVICE 500ms|off", "it waits before each answer"),
@@ -55,6 +58,11 @@ pub const COMMANDS: [(&str, &str, &str); 14] = [
     ("novalue", "SENSOR", "it gives its code for \"no value\""),
     ("free", "SENSOR", "it moves again"),
     ("get", "SENSOR", "its value now"),
+    ("fault", "DEVICE|LINK KIND PROBABILITY [DURATION|CODE] | DEVICE|LINK [KIND] off", "faults by chance"),
+    ("faults", "", "the faults that are set, and how many happened"),
+    ("limit", "DEVICE REGISTERS [silence] | DEVICE off", "longer reads get exception 3, or silence"),
+    ("lack", "DEVICE TABLE FIRST[-LAST] | DEVICE off", "these registers do not exist"),
+    ("connections", "LINK NUMBER|off", "further connections are refused"),
     ("list", "[DEVICE]", "links and devices, or the sensors of one device"),
     ("help", "", "this list"),
     ("quit", "", "the plant ends"),
@@ -83,6 +91,9 @@ impl Command {
             "get" => Command::Get(words.name("SENSOR")?),
             "list" if words.rest.is_empty() => Command::List(None),
             "list" => Command::List(Some(words.name("DEVICE")?)),
+            "fault" | "faults" | "limit" | "lack" | "connections" => {
+                Command::Fault(fault_command::parse(&mut words)?)
+            }
             "help" | "?" => Command::Help,
             "quit" | "exit" => Command::Quit,
             _ => return Err(unknown_verb(verb)),
@@ -115,6 +126,7 @@ impl fmt::Display for Command {
             Command::Get(sensor) => write!(f, "get {sensor}"),
             Command::List(None) => f.write_str("list"),
             Command::List(Some(device)) => write!(f, "list {device}"),
+            Command::Fault(command) => command.fmt(f),
             Command::Help => f.write_str("help"),
             Command::Quit => f.write_str("quit"),
         }
@@ -148,20 +160,36 @@ fn usage(verb: &str) -> String {
     found.map_or_else(|| verb.to_owned(), |(verb, rest, _)| format!("{verb} {rest}").trim_end().to_owned())
 }
 
+/// Reads a time such as `500ms` or `2s`.
+pub(super) fn parse_delay(word: &str) -> Result<Duration, String> {
+    let split = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+    let unit = match &word[split..] {
+        "ms" => 1,
+        "s" => 1000,
+        _ => return Err(format!("{word:?} is no delay; write it like 500ms, 2s or off")),
+    };
+    let number: u64 = word[..split].parse().map_err(|_| format!("{word:?} is no delay; write it like 500ms"))?;
+    let delay = Duration::from_millis(number.saturating_mul(unit));
+    if delay > SLOWEST {
+        return Err(format!("{word} is longer than {} s; `stop` makes a device silent", SLOWEST.as_secs()));
+    }
+    Ok(delay)
+}
+
 /// What follows the verb, taken word by word.
-struct Words<'a> {
-    verb: &'a str,
+pub(super) struct Words<'a> {
+    pub(super) verb: &'a str,
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    fn next(&mut self) -> Option<&'a str> {
+    pub(super) fn next(&mut self) -> Option<&'a str> {
         let (word, rest) = self.rest.split_once(char::is_whitespace).unwrap_or((self.rest, ""));
         self.rest = rest.trim_start();
         (!word.is_empty()).then_some(word)
     }
 
-    fn expect(&mut self, what: &str) -> Result<&'a str, String> {
+    pub(super) fn expect(&mut self, what: &str) -> Result<&'a str, String> {
         self.next().ok_or_else(|| format!("{what} is missing; write `{}`", usage(self.verb)))
     }
 
@@ -173,28 +201,16 @@ impl<'a> Words<'a> {
         Ok(rest)
     }
 
-    fn name<N: FromStr<Err = crate::ids::NameError>>(&mut self, what: &str) -> Result<N, String> {
+    pub(super) fn name<N: FromStr<Err = crate::ids::NameError>>(&mut self, what: &str) -> Result<N, String> {
         let word = self.expect(what)?;
         word.parse().map_err(|err| format!("{word:?} cannot be a {}: {err}", what.to_lowercase()))
     }
 
     fn delay(&mut self) -> Result<Duration, String> {
-        let word = self.expect("the delay")?;
-        if word == "off" {
-            return Ok(Duration::ZERO);
+        match self.expect("the delay")? {
+            "off" => Ok(Duration::ZERO),
+            word => parse_delay(word),
         }
-        let split = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
-        let unit = match &word[split..] {
-            "ms" => 1,
-            "s" => 1000,
-            _ => return Err(format!("{word:?} is no delay; write it like 500ms, 2s or off")),
-        };
-        let number: u64 = word[..split].parse().map_err(|_| format!("{word:?} is no delay; write it like 500ms"))?;
-        let delay = Duration::from_millis(number.saturating_mul(unit));
-        if delay > SLOWEST {
-            return Err(format!("{word} is longer than {} s; `stop` makes a device silent", SLOWEST.as_secs()));
-        }
-        Ok(delay)
     }
 
     fn exception(&mut self) -> Result<Option<u8>, String> {

@@ -18,7 +18,7 @@ use crate::errors::chain;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
-use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
 /// How many calls may wait at a link. One more is refused at once, which the caller sees as `RATE_LIMITED`: waiting for a
 /// place would eat its deadline unseen.
@@ -37,12 +37,23 @@ pub fn start(
     at_least_every: Duration,
     stop: &CancellationToken,
 ) -> (FieldHandle, tokio::task::JoinSet<()>) {
+    start_on(registry, board, at_least_every, stop, |_, link| Line::new(link))
+}
+
+/// The same over lines of another making, such as pipes in memory.
+pub fn start_on(
+    registry: &Arc<Registry>,
+    board: &Arc<Board>,
+    at_least_every: Duration,
+    stop: &CancellationToken,
+    line_of: impl Fn(LinkIndex, &Link) -> Line,
+) -> (FieldHandle, tokio::task::JoinSet<()>) {
     let mut tasks = tokio::task::JoinSet::new();
     let mut senders = Vec::new();
     for (index, link) in registry.links() {
         let (sender, calls) = mpsc::channel(CALLS_WAITING);
         senders.push(sender);
-        let line = Line::new(link);
+        let line = line_of(index, link);
         let task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
         tasks.spawn(task.run(stop.clone()));
     }

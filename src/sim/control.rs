@@ -58,10 +58,10 @@ pub const COMMANDS: [(&str, &str, &str); 19] = [
     ("novalue", "SENSOR", "it gives its code for \"no value\""),
     ("free", "SENSOR", "it moves again"),
     ("get", "SENSOR", "its value now"),
-    ("fault", "DEVICE|LINK KIND PROBABILITY [DURATION|CODE] | DEVICE|LINK [KIND] off", "faults by chance"),
+    ("fault", "DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]", "this happens to so many answers; `fault DEVICE|LINK off`"),
     ("faults", "", "the faults that are set, and how many happened"),
-    ("limit", "DEVICE REGISTERS [silence] | DEVICE off", "longer reads get exception 3, or silence"),
-    ("lack", "DEVICE TABLE FIRST[-LAST] | DEVICE off", "these registers do not exist"),
+    ("limit", "DEVICE REGISTERS|off [silence]", "longer reads get exception 3, or silence"),
+    ("lack", "DEVICE TABLE FIRST-LAST", "these registers do not exist; `lack DEVICE off`"),
     ("connections", "LINK NUMBER|off", "further connections are refused"),
     ("list", "[DEVICE]", "links and devices, or the sensors of one device"),
     ("help", "", "this list"),
@@ -294,6 +294,16 @@ mod tests {
         check_error("exception a 0", "1 to 255");
         check_error("exception a 256", "1 to 255");
         check_error("set A_LINE1_042", "VALUE is missing");
+        check_error("fault a", "KIND is missing");
+        check_error("fault a smoke 1", "they are silence, late");
+        check_error("fault a late 2", "is no probability");
+        check_error("fault a late 5% soon", "is no delay");
+        check_error("fault a silence 5% 2s", "nothing may follow the probability");
+        check_error("fault a exception 5% 0", "1 to 255");
+        check_error("limit a few", "is no number");
+        check_error("limit a 30 shout", "is not `silence`");
+        check_error("lack a memory 1", "is no table");
+        check_error("lack a holding 9-1", "are no addresses");
         check_error("raw A_LINE1_042", "WORD is missing");
         check_error("raw A_LINE1_042 0x10000", "0x0000 to 0xFFFF");
     }
@@ -302,6 +312,9 @@ mod tests {
     fn every_command_that_help_lists_is_understood() {
         for (verb, rest, _) in COMMANDS {
             let rest = rest.replace("500ms|off", "500ms").replace("CODE|off", "2").replace("WORD...", "1");
+            let rest = rest.replace("DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]", "press-plc late 5% 2s");
+            let rest = rest.replace("TABLE FIRST-LAST", "holding 40-49").replace("NUMBER|off", "1");
+            let rest = rest.replace("REGISTERS|off", "60");
             let line = format!("{verb} {}", rest.replace(['[', ']'], ""));
             assert!(Command::parse(&line).is_ok(), "{line}");
         }
@@ -322,6 +335,7 @@ mod tests {
                 Command::Slow(device(), Duration::from_millis(millis)),
                 Command::Exception(device(), Some(code)),
                 Command::Raw(sensor(), words),
+                Command::Fault(FaultCommand::Connections("press-tcp".parse().unwrap(), Some(code.into()))),
             ] {
                 prop_assert_eq!(Command::parse(&command.to_string()), Ok(command));
             }

@@ -65,6 +65,8 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<FaultCommand, String> {
                 Some("silence") => Refusal::Silence,
                 Some(other) => return Err(format!("{other:?} is not `silence`, the only thing that may follow")),
             };
+            // Without a limit there is nothing to refuse.
+            let refusal = if most == 0 { Refusal::Exception(3) } else { refusal };
             Ok(FaultCommand::Limit(device, most, refusal))
         }
         "lack" => parse_lack(words),

@@ -73,7 +73,7 @@ pub enum Action {
     },
     /// The connection is closed, when what was to be sent at once is sent.
     Close,
-    /// The connection stays open, but nothing comes through it any more in either direction.
+    /// The connection stays open, but after this nothing comes through it any more in either direction.
     Deafen,
     /// The line is away for so long: its connections are closed, and none can be made.
     GoAway(Duration),
@@ -278,7 +278,12 @@ impl Injector {
             }
             FaultKind::Truncated => {
                 let kept = self.dice.random_range(1..answer.len().max(2));
-                vec![at_once(answer.iter().copied().take(kept).collect())]
+                let beginning = at_once(answer.iter().copied().take(kept).collect());
+                match self.framing {
+                    Framing::Rtu => vec![beginning],
+                    // What came after it would be taken for the rest, and without a sum nobody could tell.
+                    Framing::Tcp => vec![beginning, Action::Deafen],
+                }
             }
             FaultKind::Noise => vec![at_once(self.with_noise(answer))],
             FaultKind::Echo => vec![at_once([request.bytes(), answer].concat())],

@@ -26,12 +26,16 @@ pub enum Outgoing {
     Bytes(Vec<u8>),
     /// The connection is closed.
     Close,
+    /// Nothing comes through the connection any more.
+    Deafen,
 }
 
 #[derive(Debug)]
 struct Waiting {
     due: Duration,
     pieces: VecDeque<Piece>,
+    /// What is done instead, if there are no pieces.
+    end: Outgoing,
 }
 
 /// The frames of one connection that wait for their moment.
@@ -42,11 +46,16 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Has a frame sent at a moment; no pieces at all close the connection then.
+    /// Has a frame sent at a moment.
     pub fn push(&mut self, due: Duration, pieces: Vec<Piece>) {
-        if self.waiting.len() < FRAMES_WAITING {
-            self.waiting.push(Waiting { due, pieces: pieces.into() });
+        if self.waiting.len() < FRAMES_WAITING && !pieces.is_empty() {
+            self.waiting.push(Waiting { due, pieces: pieces.into(), end: Outgoing::Close });
         }
+    }
+
+    /// Has the connection ended at a moment, after what is due by then.
+    pub fn end(&mut self, due: Duration, end: Outgoing) {
+        self.waiting.push(Waiting { due, pieces: VecDeque::new(), end });
     }
 
     /// When there is something to do next.
@@ -70,7 +79,7 @@ impl Outbox {
                 self.waiting.remove(first)
             }
         };
-        let Some(piece) = frame.pieces.pop_front() else { return Some(Outgoing::Close) };
+        let Some(piece) = frame.pieces.pop_front() else { return Some(frame.end) };
         if let Some(next) = frame.pieces.front() {
             frame.due = now + next.pause;
             self.begun = Some(frame);
@@ -96,7 +105,7 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(at(0), vec![piece(0, 1), piece(20, 2)]);
         outbox.push(at(10), vec![piece(0, 3)]);
-        outbox.push(at(10), Vec::new());
+        outbox.end(at(10), Outgoing::Close);
         assert_eq!(outbox.take(at(0)), Some(Outgoing::Bytes(vec![1])));
         assert_eq!((outbox.take(at(10)), outbox.next_due()), (None, Some(at(20))));
         assert_eq!(outbox.take(at(20)), Some(Outgoing::Bytes(vec![2])));

@@ -139,6 +139,7 @@ where
             match outgoing {
                 Outgoing::Bytes(bytes) => client.write_all(&bytes).await?,
                 Outgoing::Close => return Ok(()),
+                Outgoing::Deafen => {}
             }
         }
     }

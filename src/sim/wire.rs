@@ -73,7 +73,12 @@ impl Wire {
 
     /// What is to be done on the wire by now, if anything.
     pub fn take(&mut self, now: Duration) -> Option<Outgoing> {
-        if self.deaf { None } else { self.outbox.take(now) }
+        if self.deaf {
+            return None;
+        }
+        let outgoing = self.outbox.take(now)?;
+        self.deaf = outgoing == Outgoing::Deafen;
+        Some(outgoing)
     }
 
     fn send(&mut self, actions: Vec<Action>, now: Duration) -> Option<Duration> {
@@ -81,8 +86,8 @@ impl Wire {
         for action in actions {
             match action {
                 Action::Send { after, pieces } => self.outbox.push(now + after, pieces),
-                Action::Close => self.outbox.push(now, Vec::new()),
-                Action::Deafen => self.deaf = true,
+                Action::Close => self.outbox.end(now, Outgoing::Close),
+                Action::Deafen => self.outbox.end(now, Outgoing::Deafen),
                 Action::GoAway(pause) => away = Some(pause),
             }
         }

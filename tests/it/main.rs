@@ -6,6 +6,7 @@ mod bad_input;
 mod broker_away;
 mod cli;
 mod demo;
+mod faults;
 mod foreign_rtu;
 mod foreign_tcp;
 mod mcp_client;

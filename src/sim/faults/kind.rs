@@ -26,7 +26,7 @@ pub enum FaultKind {
     Unit,
     /// An exception.
     Exception,
-    /// The end of the answer is missing.
+    /// The end of the answer is missing. Over TCP nothing else comes through the connection after it.
     Truncated,
     /// Stray bytes, a wrong bit, a damaged header.
     Noise,

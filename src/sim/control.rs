@@ -58,7 +58,11 @@ pub const COMMANDS: [(&str, &str, &str); 19] = [
     ("novalue", "SENSOR", "it gives its code for \"no value\""),
     ("free", "SENSOR", "it moves again"),
     ("get", "SENSOR", "its value now"),
-    ("fault", "DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]", "this happens to so many answers; `fault DEVICE|LINK off`"),
+    (
+        "fault",
+        "DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]",
+        "this happens to so many answers; `fault DEVICE|LINK off`",
+    ),
     ("faults", "", "the faults that are set, and how many happened"),
     ("limit", "DEVICE REGISTERS|off [silence]", "longer reads get exception 3, or silence"),
     ("lack", "DEVICE TABLE FIRST-LAST", "these registers do not exist; `lack DEVICE off`"),
@@ -91,9 +95,7 @@ impl Command {
             "get" => Command::Get(words.name("SENSOR")?),
             "list" if words.rest.is_empty() => Command::List(None),
             "list" => Command::List(Some(words.name("DEVICE")?)),
-            "fault" | "faults" | "limit" | "lack" | "connections" => {
-                Command::Fault(fault_command::parse(&mut words)?)
-            }
+            "fault" | "faults" | "limit" | "lack" | "connections" => Command::Fault(fault_command::parse(&mut words)?),
             "help" | "?" => Command::Help,
             "quit" | "exit" => Command::Quit,
             _ => return Err(unknown_verb(verb)),

@@ -168,8 +168,7 @@ pub(super) fn apply(command: &FaultCommand, registry: &Registry, links: &[&LinkF
     match command {
         FaultCommand::Set { target, kind, probability, duration, code } => {
             let (link, found) = find(registry, target.as_str(), kind.span())?;
-            let rule =
-                Rule { target: found, kind: *kind, probability: *probability, duration: *duration, code: *code };
+            let rule = Rule { target: found, kind: *kind, probability: *probability, duration: *duration, code: *code };
             links[link.place()].injector().set(rule)?;
             Ok(format!("{target}: {kind} happens to {} % of the answers", probability * 100.0))
         }
@@ -248,7 +247,5 @@ fn find_link(registry: &Registry, name: &str) -> Result<LinkIndex, String> {
         let devices = registry.devices().map(|(_, device)| device.id.as_str());
         registry.links().map(|(_, link)| link.id.as_str()).chain(devices)
     };
-    registry
-        .find_link(name)
-        .ok_or_else(|| format!("there is no link or device {name}{}", did_you_mean(name, known())))
+    registry.find_link(name).ok_or_else(|| format!("there is no link or device {name}{}", did_you_mean(name, known())))
 }

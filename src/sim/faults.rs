@@ -417,9 +417,8 @@ impl Injector {
 
 /// What the rules for a target add up to, with those of the whole link.
 fn sum(rules: &[Rule], target: Target) -> f64 {
-    let counts = |rule: &&Rule| {
-        rule.kind != FaultKind::Refused && (rule.target == target || rule.target == Target::Link)
-    };
+    let counts =
+        |rule: &&Rule| rule.kind != FaultKind::Refused && (rule.target == target || rule.target == Target::Link);
     rules.iter().filter(counts).map(|rule| rule.probability).sum()
 }
 

@@ -181,7 +181,9 @@ impl Requests {
     /// Where the next whole request is, and how long.
     fn find(&self) -> Option<(usize, usize)> {
         match self.framing {
-            Framing::Tcp => tcp_length(&self.pending).filter(|length| *length <= self.pending.len()).map(|all| (0, all)),
+            Framing::Tcp => {
+                tcp_length(&self.pending).filter(|length| *length <= self.pending.len()).map(|all| (0, all))
+            }
             Framing::Rtu => {
                 let is_read = |window: &[u8]| {
                     let (body, sum) = window.split_at(RTU_REQUEST_BYTES - 2);

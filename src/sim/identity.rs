@@ -78,7 +78,10 @@ pub fn judge(
     };
     let (whose, tick) = (number >> layout.moment_bits, number % layout.modulus());
     if whose != layout.whose {
-        return Err(Verdict::Stranger(format!("{number:#X} is of {whose:#X}, and it should be of {:#X}", layout.whose)));
+        return Err(Verdict::Stranger(format!(
+            "{number:#X} is of {whose:#X}, and it should be of {:#X}",
+            layout.whose
+        )));
     }
     let behind = tick.wrapping_sub(first) % layout.modulus();
     if behind <= last - first {

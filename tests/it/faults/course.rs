@@ -1,6 +1,6 @@
 //! A plant, the links that read it, and a referee.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -99,12 +99,16 @@ fn sensors(device: &str) -> String {
 pub struct Report {
     pub found: u64,
     pub first: Vec<String>,
+    kinds: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
-    pub fn add(&mut self, what: String) {
+    /// Counts what was found, and keeps the first few of each kind.
+    pub fn add(&mut self, kind: &'static str, what: String) {
         self.found += 1;
-        if self.first.len() < 12 {
+        let count = self.kinds.entry(kind).or_default();
+        *count += 1;
+        if *count <= 4 {
             self.first.push(what);
         }
     }
@@ -117,7 +121,11 @@ impl Report {
     }
 
     pub fn assert_clean(&self, seed: u64) {
-        assert_eq!(self.found, 0, "FIELDGATE_FAULT_SEED={seed} shows it again; the first were {:#?}", self.first);
+        assert_eq!(
+            self.found, 0,
+            "FIELDGATE_FAULT_SEED={seed} shows it again: {:?}, such as {:#?}",
+            self.kinds, self.first
+        );
     }
 }
 
@@ -262,7 +270,7 @@ impl Course {
             self.seen.insert(index, seq);
             self.judged += 1;
             if let Err(message) = verdict {
-                self.report.add(format!("{}: {message}", sensor.id));
+                self.report.add("wrong value", format!("{}: {message}", sensor.id));
             }
         }
     }
@@ -280,7 +288,10 @@ impl Course {
             });
             if let Some(state) = state {
                 let at = now - self.started;
-                self.report.add(format!("at {at:?} the sound sensor {} has no value: {state}", sensor.id));
+                self.report.add(
+                    "sound device without value",
+                    format!("at {at:?} the sound sensor {} has no value: {state}", sensor.id),
+                );
             }
         }
     }
@@ -317,7 +328,7 @@ impl Course {
         callers.abort_all();
         while callers.join_next().await.is_some() {}
         let calls = std::mem::take(&mut *self.calls.lock().expect("unpoisoned"));
-        calls.first.into_iter().for_each(|message| self.report.add(message));
+        calls.first.into_iter().for_each(|message| self.report.add("call", message));
         calls.found
     }
 }

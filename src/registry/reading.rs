@@ -19,6 +19,14 @@ pub struct Stamp {
 }
 
 /// What a device answered for one sensor, and when.
+///
+/// Its value cannot be had without its age:
+///
+/// ```compile_fail
+/// fn value_alone(sample: &fieldgate::registry::reading::Sample) -> &fieldgate::quantity::Value {
+///     &sample.value // private: `sample.at(now)` gives the value together with its age
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     value: Value,

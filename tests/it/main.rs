@@ -4,7 +4,10 @@
 mod architecture;
 mod bad_input;
 mod broker_away;
+mod calls;
 mod cli;
+// The demo brings a broker of its own.
+#[cfg(feature = "embedded-broker")]
 mod demo;
 mod faults;
 mod foreign_rtu;

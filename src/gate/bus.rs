@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rumqttc::mqttbytes::QoS;
 use rumqttc::mqttbytes::v5::PublishProperties;
-use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions};
+use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions, Request};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use crate::clock;
@@ -202,6 +202,17 @@ impl Bus {
         }
     }
 
+    /// The way into this session, if it is still the present one.
+    pub fn outlet(&self, generation: u64) -> Option<Outlet> {
+        match &self.0 {
+            Line::Broker(connection) => {
+                let live = connection.borrow().clone().filter(|live| live.generation == generation)?;
+                Some(Outlet(Way::Session(live)))
+            }
+            Line::Recording(sender) => Some(Outlet(Way::Recording(sender.clone()))),
+        }
+    }
+
     /// Waits until this session is over.
     pub async fn session_lost(&self, generation: u64) {
         match &self.0 {
@@ -223,7 +234,7 @@ impl Bus {
     }
 
     /// Hands a message to the client's queue if there is a session now; waits for room only. For what is out of date
-    /// after an outage: the publisher's readings.
+    /// after an outage: the copies of results.
     pub async fn publish_now(&self, message: Outgoing) -> Result<(), BusError> {
         match &self.0 {
             Line::Broker(connection) => hand_over(&message, connection.clone(), Wait::Never, queue).await,
@@ -240,6 +251,44 @@ impl Bus {
             }
             Line::Recording(sender) => sender.send(message).await.map_err(|_| BusError::Stopped),
         }
+    }
+}
+
+/// The way into one session, for a task that publishes much: nothing is looked up or copied for a message.
+#[derive(Clone, Debug)]
+pub struct Outlet(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Session(Live),
+    Recording(mpsc::Sender<Outgoing>),
+}
+
+impl Outlet {
+    /// Hands a message to the client's queue; waits for room only. `Away` when the session is over.
+    pub async fn publish(&self, message: Outgoing) -> Result<(), BusError> {
+        let live = match &self.0 {
+            Way::Session(live) => live,
+            Way::Recording(sender) => return sender.send(message).await.map_err(|_| BusError::Stopped),
+        };
+        message.check_size(live.maximum_packet_size)?;
+        let options = message.options(message.properties.expiry);
+        let queued = live.client.publish(message.topic, message.payload, options).await;
+        queued.map_err(|err| match err {
+            ClientError::InvalidRequest(request) => BusError::BadTopic { topic: topic_of(&request) },
+            ClientError::RequestChannelFull(request) | ClientError::RequestChannelDisconnected(request) => {
+                BusError::Away { topic: topic_of(&request) }
+            }
+            _ => BusError::Stopped,
+        })
+    }
+}
+
+/// Where a request that was given back was to go.
+fn topic_of(request: &Request) -> String {
+    match request {
+        Request::Publish(publish) => String::from_utf8_lossy(&publish.topic).into_owned(),
+        _ => String::new(),
     }
 }
 

@@ -214,12 +214,15 @@ impl Session {
 
     /// Drives the session until it fails (`Some`) or the gateway stops.
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
+        let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
+                // In this order: there is an event for each packet that was sent, and mostly one is there already.
                 tokio::select! {
-                    event = &mut poll => event,
-                    () = stop.cancelled() => {
+                    biased;
+                    event = &mut poll, if !stop.is_cancelled() => event,
+                    () = &mut stopped => {
                         // The farewell waits in a queue of its own, and the poll under way will find it.
                         let _ = client.try_disconnect_with_timeout(LAST_ACKS);
                         let _ = timeout(FAREWELL, poll).await;

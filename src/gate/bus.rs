@@ -11,6 +11,7 @@ use rumqttc::mqttbytes::v5::PublishProperties;
 use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions, Request};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use super::socket::{Lane, put_publish};
 use crate::clock;
 use crate::registry::reading::Stamp;
 
@@ -157,6 +158,8 @@ pub(super) struct Live {
     /// Which session since the start; the first is 1.
     pub generation: u64,
     pub maximum_packet_size: Option<u32>,
+    /// The short way of readings at QoS 0, where there is one.
+    pub lane: Option<Lane>,
 }
 
 /// The session now, if there is one. The session task alone writes it.
@@ -265,6 +268,37 @@ enum Way {
 }
 
 impl Outlet {
+    /// Whether readings at QoS 0 can go past the client's queue: [`Outlet::add`], then [`Outlet::send`].
+    pub fn is_short(&self) -> bool {
+        matches!(&self.0, Way::Session(live) if live.lane.is_some())
+    }
+
+    /// Adds a retained message of JSON at QoS 0 to those that are sent together.
+    pub fn add(&self, packets: &mut Packets, topic: &str, payload: &[u8]) -> Result<(), BusError> {
+        let before = packets.0.len();
+        put_publish(&mut packets.0, topic, payload);
+        let size = packets.0.len() - before;
+        match &self.0 {
+            Way::Session(Live { maximum_packet_size: Some(limit), .. }) if size > *limit as usize => {
+                packets.0.truncate(before);
+                Err(BusError::TooLarge { topic: topic.to_owned(), size, limit: *limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what was added; waits while the socket takes no more. What is lost with the session is marked anew with the
+    /// next one.
+    pub async fn send(&self, packets: &mut Packets) {
+        if let Way::Session(Live { lane: Some(lane), .. }) = &self.0
+            && !packets.0.is_empty()
+        {
+            // An error is the end of the session, which its own task notices.
+            let _ = lane.send(&packets.0).await;
+        }
+        packets.0.clear();
+    }
+
     /// Hands a message to the client's queue; waits for room only. `Away` when the session is over.
     pub async fn publish(&self, message: Outgoing) -> Result<(), BusError> {
         let live = match &self.0 {
@@ -283,6 +317,10 @@ impl Outlet {
         })
     }
 }
+
+/// Messages that are sent together.
+#[derive(Debug, Default)]
+pub struct Packets(Vec<u8>);
 
 /// Where a request that was given back was to go.
 fn topic_of(request: &Request) -> String {

@@ -4,12 +4,12 @@
 //! what changes meanwhile stays one mark per sensor and device. Each new session begins with the whole present state.
 //!
 //! A gateway publishes a thousand readings a second, so the way of a reading is short: what is marked together is taken
-//! together, and its JSON is written straight into a buffer that the message shares.
+//! together, and at QoS 0 goes to the broker in one write.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use crate::board::{Board, Change};
 use crate::clock;
 use crate::config::PublishConfig;
 use crate::facts::Facts;
-use crate::gate::bus::{Bus, BusError, Outgoing, OutgoingProperties, Outlet, Qos};
+use crate::gate::bus::{Bus, BusError, Outgoing, OutgoingProperties, Outlet, Packets, Qos};
 use crate::gate::topics::Topics;
 use crate::gate::wire::{GatewayStatus, Presence, Reading, device_status_json, status_json};
 use crate::ids::GatewayId;
@@ -30,12 +30,6 @@ const LOOK_FOR_STALE: Duration = Duration::from_secs(1);
 
 /// How many changes are published before the clock is looked at again.
 const CHANGES_AT_ONCE: usize = 256;
-
-/// A piece of memory that readings are written into, one after the other. It is freed when the last of them has been sent.
-const PAGE: usize = 32 * 1024;
-
-/// Room for a reading; what needs more gets more.
-const READING: usize = 512;
 
 /// How long the last status may take when the gateway stops.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -117,7 +111,7 @@ impl Publisher {
         hand_over(outlet, self.status_message(topics, Presence::Online { since, as_of: since })).await;
         hand_over(outlet, retained(topics.catalog(), (self.catalog)().to_string(), Qos::AtLeastOnce)).await;
         self.board.mark_all();
-        let mut page = BytesMut::new();
+        let mut sheet = Sheet::default();
         let mut renew = interval(self.config.status_every.max(Duration::from_millis(1)));
         let mut look = interval(LOOK_FOR_STALE);
         for ticks in [&mut renew, &mut look] {
@@ -132,21 +126,29 @@ impl Publisher {
                     hand_over(outlet, self.status_message(topics, Presence::Online { since, as_of })).await;
                 }
                 _ = look.tick() => self.board.mark_stale(clock::instant()),
-                change = self.board.next_change() => self.publish_changes(topics, outlet, &mut page, change).await,
+                change = self.board.next_change() => self.publish_changes(topics, outlet, &mut sheet, change).await,
             }
         }
     }
 
     /// Publishes a change and those that are marked beside it: mostly all sensors of one answer.
-    async fn publish_changes(&self, topics: &Topics, outlet: &Outlet, page: &mut BytesMut, first: Change) {
+    async fn publish_changes(&self, topics: &Topics, outlet: &Outlet, sheet: &mut Sheet, first: Change) {
+        let short = self.config.qos == 0 && outlet.is_short();
         let others = std::iter::from_fn(|| self.board.try_next_change());
         for change in std::iter::once(first).chain(others).take(CHANGES_AT_ONCE) {
-            let message = match change {
-                Change::Sensor(index) => self.reading_message(topics, page, index),
-                Change::Device(index) => self.device_message(topics, index),
-            };
-            hand_over(outlet, message).await;
+            match change {
+                Change::Device(index) => hand_over(outlet, self.device_message(topics, index)).await,
+                Change::Sensor(index) => {
+                    let topic = self.write_reading(topics, &mut sheet.reading, index);
+                    if short {
+                        report(outlet.add(&mut sheet.packets, &topic, &sheet.reading));
+                    } else {
+                        hand_over(outlet, self.reading_message(topic, &sheet.reading)).await;
+                    }
+                }
+            }
         }
+        outlet.send(&mut sheet.packets).await;
     }
 
     fn status_message(&self, topics: &Topics, presence: Presence) -> Outgoing {
@@ -154,19 +156,22 @@ impl Publisher {
         retained(topics.status(), status_json(&status).to_string(), Qos::AtLeastOnce)
     }
 
-    fn reading_message(&self, topics: &Topics, page: &mut BytesMut, index: SensorIndex) -> Outgoing {
+    /// Writes a reading as it is now, and returns its topic.
+    fn write_reading(&self, topics: &Topics, reading: &mut Vec<u8>, index: SensorIndex) -> String {
         let sensor = self.registry.sensor(index);
         let device = self.registry.device(sensor.device);
-        if page.capacity() < READING {
-            page.reserve(PAGE);
-        }
         let now = clock::now();
+        reading.clear();
         self.board.look(index, |state| {
             // Texts and numbers into memory: neither can fail.
-            let _ = serde_json::to_writer(page.writer(), &Reading::of(sensor, state, now));
+            let _ = serde_json::to_writer(&mut *reading, &Reading::of(sensor, state, now));
         });
+        topics.reading(&device.id, &sensor.id)
+    }
+
+    fn reading_message(&self, topic: String, reading: &[u8]) -> Outgoing {
         let qos = if self.config.qos == 0 { Qos::AtMostOnce } else { Qos::AtLeastOnce };
-        retained(topics.reading(&device.id, &sensor.id), page.split().freeze(), qos)
+        retained(topic, Bytes::copy_from_slice(reading), qos)
     }
 
     fn device_message(&self, topics: &Topics, index: DeviceIndex) -> Outgoing {
@@ -185,8 +190,19 @@ fn retained(topic: String, payload: impl Into<Bytes>, qos: Qos) -> Outgoing {
     Outgoing { topic, payload: payload.into(), retain: true, qos, properties }
 }
 
+/// What one reading, and the readings that go out together, are written into.
+#[derive(Default)]
+struct Sheet {
+    reading: Vec<u8>,
+    packets: Packets,
+}
+
 async fn hand_over(outlet: &Outlet, message: Outgoing) {
-    match outlet.publish(message).await {
+    report(outlet.publish(message).await);
+}
+
+fn report(published: Result<(), BusError>) {
+    match published {
         // The session is over, and the next one begins with everything.
         Ok(()) | Err(BusError::Away { .. } | BusError::Stopped) => {}
         Err(err) => warn!(%err, "a message was not published"),

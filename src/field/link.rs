@@ -64,7 +64,7 @@ pub(super) struct LinkTask {
     devices: HashMap<DeviceIndex, Health>,
     link_failures: u32,
     at_least_every: Duration,
-    pledge: Pledge,
+    pub(super) pledge: Pledge,
 }
 
 /// What the task knows of a device of its link.

@@ -30,7 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub fn main(args: &RunArgs) -> Exit {
     let config = match load(args.config.path()) {
         Ok(config) => Arc::new(config),
-        Err(exit) => return exit,
+        // One that is not there, or may not be read, mends itself as little as a wrong one: no service should try again.
+        Err(_) => return Exit::Usage,
     };
     runtime().block_on(run(config))
 }

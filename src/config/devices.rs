@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::field::Field;
 use super::id_format::IdFormat;
 use super::keys;
+use super::limits::{fits_one_read, read_limits};
 use super::links::LinkDraft;
 use super::read_spec::{no_value_code, read_spec};
 use super::reader::TableReader;
@@ -14,7 +15,7 @@ use crate::ids::{DeviceId, SensorId};
 use crate::modbus::words::{DataType, NoValueCode};
 use crate::quantity::{Range, Unit};
 use crate::registry::search::nearest;
-use crate::registry::sensor::ReadSpec;
+use crate::registry::sensor::{ReadLimits, ReadSpec};
 use crate::registry::{Device, DeviceIndex, LinkIndex, Sensor};
 
 /// What is known of a device, as far as it could be understood.
@@ -68,10 +69,9 @@ fn device<'a, 'i>(
     let poll = table.optional("poll_every");
     let poll_bounds = Duration::from_millis(10)..=Duration::from_secs(86_400);
     let poll_every = poll.map_or(Some(Duration::from_secs(1)), |field| field.duration(poll_bounds));
-    let max_registers = table.optional("max_registers").map_or(Some(125), |field| max_registers(&field));
-    let across_gaps = table.optional("read_across_gaps").map_or(Some(true), |field| field.boolean());
+    let limits = read_limits(&table);
     let name = table.optional("name").map_or(Some(String::new()), |field| field.prose(LONGEST_NAME));
-    let known = DeviceOfSensors { index, poll_every, max_registers, id_format };
+    let known = DeviceOfSensors { index, poll_every, limits: limits.as_ref(), id_format };
     let tables = table.tables("sensor", &keys::SENSOR);
     if tables.is_empty() && table.optional("sensor").is_none() {
         table.warn("this device has no sensors, and is never read", "add [[device.sensor]]");
@@ -84,8 +84,7 @@ fn device<'a, 'i>(
             link: link?,
             unit: unit?,
             poll_every: poll_every?,
-            max_registers: max_registers?,
-            read_across_gaps: across_gaps?,
+            limits: limits.clone()?,
             sensors: Vec::new(),
         })
     };
@@ -121,16 +120,11 @@ fn unit(field: &Field<'_, '_>, is_serial: Option<bool>) -> Option<u8> {
     u8::try_from(unit).ok()
 }
 
-fn max_registers(field: &Field<'_, '_>) -> Option<u16> {
-    let count = field.integer("the most registers that Modbus lets one read ask for", 1..=125)?;
-    u16::try_from(count).ok()
-}
-
 /// What a device tells its sensors.
 struct DeviceOfSensors<'f> {
     index: DeviceIndex,
     poll_every: Option<Duration>,
-    max_registers: Option<u16>,
+    limits: Option<&'f ReadLimits>,
     id_format: Option<&'f IdFormat>,
 }
 
@@ -143,7 +137,7 @@ fn sensor<'a, 'i>(table: TableReader<'a, 'i>, device: &DeviceOfSensors<'_>) -> S
     let read = table.required("read", "{ table = \"holding\", address = 100, type = \"u16\" }");
     let read = read.and_then(|field| {
         let spec = read_spec(&field.table(&keys::READ)?)?;
-        fits_one_read(&field, &spec, device.max_registers).then_some(spec)
+        fits_one_read(&field, &spec, device.limits).then_some(spec)
     });
     let unit = table.optional("unit").map_or(Some(Unit::default()), |field| engineering_unit(&field));
     let range = table.optional("range").map(|field| range(&field, read.as_ref()));
@@ -178,16 +172,6 @@ fn sensor_id(field: &Field<'_, '_>, format: Option<&IdFormat>) -> Option<SensorI
     };
     field.fault(format!("sensor ids of this plant have the form {format}"), suggestion);
     None
-}
-
-fn fits_one_read(field: &Field<'_, '_>, spec: &ReadSpec, max_registers: Option<u16>) -> bool {
-    let count = spec.count();
-    let Some(most) = max_registers.filter(|most| !spec.table.is_bits() && count > *most) else { return true };
-    field.fault_of_key(
-        format!("this value has {count} registers, and the device gives {most} at once"),
-        format!("raise max_registers of the device to {count}, if it can do that"),
-    );
-    false
 }
 
 fn engineering_unit(field: &Field<'_, '_>) -> Option<Unit> {

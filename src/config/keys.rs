@@ -40,8 +40,21 @@ pub(super) const LINK: TableKeys = TableKeys {
 };
 pub(super) const DEVICE: TableKeys = TableKeys {
     name: "device",
-    keys: &["id", "name", "link", "unit", "poll_every", "max_registers", "read_across_gaps", "sensor"],
+    keys: &[
+        "id",
+        "name",
+        "link",
+        "unit",
+        "poll_every",
+        "max_registers",
+        "max_bits",
+        "read_across_gaps",
+        "merge",
+        "forbidden",
+        "sensor",
+    ],
 };
+pub(super) const FORBIDDEN: TableKeys = TableKeys { name: "device.forbidden", keys: &["table", "first", "last"] };
 pub(super) const SENSOR: TableKeys = TableKeys {
     name: "device.sensor",
     keys: &["id", "name", "description", "read", "unit", "range", "no_value", "max_age"],
@@ -52,8 +65,8 @@ pub(super) const READ: TableKeys = TableKeys {
 };
 
 /// All tables, in the order of a file.
-pub(super) const ALL: [&TableKeys; 10] =
-    [&FILE, &GATEWAY, &BROKER, &PUBLISH, &CALLS, &SENSORS, &LINK, &DEVICE, &SENSOR, &READ];
+pub(super) const ALL: [&TableKeys; 11] =
+    [&FILE, &GATEWAY, &BROKER, &PUBLISH, &CALLS, &SENSORS, &LINK, &DEVICE, &FORBIDDEN, &SENSOR, &READ];
 
 /// What other tools and manuals call the same thing, where the letters alone would not lead there.
 const OTHER_WORDS: [(&str, &str); 22] = [
@@ -114,14 +127,14 @@ impl TableKeys {
 
 /// Whether there may be several tables of that name.
 pub(super) fn is_list(name: &str) -> bool {
-    matches!(name, "link" | "device" | "sensor")
+    matches!(name, "link" | "device" | "sensor" | "forbidden")
 }
 
 /// How a table is written.
 pub(super) fn example_of(table: &TableKeys) -> String {
     match table.name {
         "device.sensor.read" => "write { table = \"holding\", address = 100, type = \"u16\" }".into(),
-        "link" | "device" | "device.sensor" => format!("write [[{}]]", table.name),
+        "link" | "device" | "device.sensor" | "device.forbidden" => format!("write [[{}]]", table.name),
         name => format!("write [{name}]"),
     }
 }

@@ -225,12 +225,17 @@ impl Session {
     /// Drives the session until it fails (`Some`) or the gateway stops.
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
         loop {
-            // The client asks for a sign of life after each keep-alive, and gives up the connection without one.
-            self.pledge.within(self.settings.keep_alive * 2);
+            // An idle client asks for a sign of life after each keep-alive, which is an event. None for longer than that: the
+            // broker takes nothing more, and the client waits for it to, without looking at the time.
+            let patience = self.settings.keep_alive * 2;
+            self.pledge.within(patience);
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
                 tokio::select! {
                     event = &mut poll => event,
+                    () = sleep(patience) => {
+                        return Some(Trouble::Away { said: "it takes nothing any more".into() });
+                    }
                     () = stop.cancelled() => {
                         // The farewell waits in a queue of its own, and the poll under way will find it.
                         let _ = client.try_disconnect_with_timeout(LAST_ACKS);

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::transport::{ConnectError, Transport};
+use super::transport::{ConnectError, Pipes, Transport};
 use crate::clock;
 use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
@@ -34,8 +34,8 @@ pub struct Line {
     connection: Option<Connection>,
     /// When the last byte went over the line in either direction; the gap to the next request counts from here.
     last_byte: Option<Instant>,
-    #[cfg(test)]
-    mock: Option<tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>>,
+    /// Where connections come from instead of the endpoint.
+    pipes: Option<Pipes>,
 }
 
 #[derive(Debug)]
@@ -112,15 +112,13 @@ impl Line {
             framing,
             connection: None,
             last_byte: None,
-            #[cfg(test)]
-            mock: None,
+            pipes: None,
         }
     }
 
-    /// A line over pipes: each connect takes the next one, and is refused when there is none.
-    #[cfg(test)]
-    pub fn mock(link: &Link, pipes: tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>) -> Line {
-        Line { mock: Some(pipes), ..Line::new(link) }
+    /// The line of a link over pipes in memory, and not over its endpoint.
+    pub fn over_pipes(link: &Link, pipes: Pipes) -> Line {
+        Line { pipes: Some(pipes), ..Line::new(link) }
     }
 
     /// How long a futile request keeps the line busy, at most.
@@ -191,10 +189,8 @@ impl Line {
     }
 
     async fn open(&mut self) -> Result<Transport, ConnectError> {
-        #[cfg(test)]
-        if let Some(pipes) = &mut self.mock {
-            let refused = || ConnectError { cause: OfflineCause::Refused, text: "refused".to_owned() };
-            return pipes.try_recv().map(Transport::Mock).map_err(|_| refused());
+        if let Some(pipes) = &mut self.pipes {
+            return pipes.connect();
         }
         Transport::connect(&self.endpoint, self.timeout.max(CONNECT_PATIENCE)).await
     }
@@ -230,6 +226,9 @@ impl Line {
                 (frame, on_the_line)
             }
         };
+        if matches!(self.framing, Framing::Rtu(_)) && connection.transport.discard_input().is_err() {
+            return Err(gone(&self.endpoint, closed));
+        }
         let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
         match tokio::time::timeout_at(deadline, connection.transport.write_all(&frame)).await {
             Ok(Ok(())) => {}

@@ -19,7 +19,7 @@ use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
 use crate::progress::{Pledge, Progress};
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
-use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
 /// How many calls may wait at a link. One more is refused at once, which the caller sees as `RATE_LIMITED`: waiting for a
 /// place would eat its deadline unseen.
@@ -39,12 +39,24 @@ pub fn start(
     progress: &Arc<Progress>,
     stop: &CancellationToken,
 ) -> (FieldHandle, tokio::task::JoinSet<()>) {
+    start_on(registry, board, at_least_every, progress, stop, |_, link| Line::new(link))
+}
+
+/// The same over lines of another making, such as pipes in memory.
+pub fn start_on(
+    registry: &Arc<Registry>,
+    board: &Arc<Board>,
+    at_least_every: Duration,
+    progress: &Arc<Progress>,
+    stop: &CancellationToken,
+    line_of: impl Fn(LinkIndex, &Link) -> Line,
+) -> (FieldHandle, tokio::task::JoinSet<()>) {
     let mut tasks = tokio::task::JoinSet::new();
     let mut senders = Vec::new();
     for (index, link) in registry.links() {
         let (sender, calls) = mpsc::channel(CALLS_WAITING);
         senders.push(sender);
-        let line = Line::new(link);
+        let line = line_of(index, link);
         let mut task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
         task.pledge = progress.enrol(format!("link {}", link.id));
         tasks.spawn(task.run(stop.clone()));

@@ -11,6 +11,7 @@ use super::handle::FieldHandle;
 use super::line::Line;
 use super::link::LinkTask;
 use super::testing::{Plan, word};
+use super::transport::Pipes;
 use crate::board::Board;
 use crate::clock;
 use crate::modbus::rtu::crc;
@@ -33,6 +34,8 @@ enum Mood {
     Exception(u8),
     /// Refuses reads that touch this register with exception 2.
     Lacks(u16),
+    /// Says each answer twice, and every register holds the number of requests so far. On serial lines.
+    SaysItTwice,
     /// Closes the connection instead of answering, and answers on the next one.
     ClosesOnce,
 }
@@ -61,10 +64,10 @@ impl Bench {
     fn new(plan: Plan) -> Bench {
         let registry = Arc::new(plan.registry());
         let board = Arc::new(Board::new(Arc::clone(&registry)));
-        let (pipes, connects) = mpsc::unbounded_channel();
+        let (pipes, mut connects) = mpsc::unbounded_channel();
         let (sender, calls) = mpsc::channel(4);
         let link = LinkIndex(0);
-        let line = Line::mock(registry.link(link), connects);
+        let line = Line::over_pipes(registry.link(link), Pipes::new(move || connects.try_recv().ok()));
         let mut task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
         let stop = CancellationToken::new();
         let progress = Arc::new(Progress::default());
@@ -142,7 +145,7 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             Mood::Exception(code) => pdu = exception(code),
             Mood::Lacks(register) if (address..address + count).contains(&register) => pdu = exception(2),
-            Mood::Lacks(_) => {}
+            Mood::Lacks(_) | Mood::SaysItTwice => {}
             Mood::ClosesOnce => {
                 moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers;
                 return;
@@ -170,9 +173,16 @@ async fn serve_rtu(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, reque
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             _ => {}
         }
+        let asked = requests.lock().expect("unpoisoned").len() as u16;
         let mut answer = vec![unit, function, (count * 2) as u8];
-        answer.extend((address..address + count).flat_map(u16::to_be_bytes));
+        match mood {
+            Mood::SaysItTwice => answer.extend((0..count).flat_map(|_| asked.to_be_bytes())),
+            _ => answer.extend((address..address + count).flat_map(u16::to_be_bytes)),
+        }
         answer.extend(crc(&answer).to_le_bytes());
+        if mood == Mood::SaysItTwice {
+            answer.extend_from_within(..);
+        }
         if stream.write_all(&answer).await.is_err() {
             return;
         }
@@ -201,6 +211,18 @@ async fn case_c24_a_late_rtu_answer_is_never_taken_for_the_next_register() {
     }
     assert!(good > 1_000, "only {good} looks found a value, which proves nothing");
     assert!(bench.requests().len() > 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_twice_is_not_the_answer_to_the_next_request() {
+    let bench = Bench::new(Plan::serial(&[(0, word(1))]));
+    bench.set_mood(1, Mood::SaysItTwice);
+    bench.plug_in();
+    for _ in 0..20 {
+        bench.until(0, Ok(Value::Integer(bench.requests().len().max(1) as i128))).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(bench.value(0, MINUTE), Ok(Value::Integer(bench.requests().len() as i128)));
+    }
 }
 
 #[tokio::test(start_paused = true)]

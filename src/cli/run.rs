@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{ConfigFile, Exit, complain, load, runtime};
 use crate::daemon::Daemon;
 use crate::errors::chain;
+use crate::memory;
 use crate::service::{Notifier, watchdog_interval};
 
 /// Run the gateway until it is told to stop (SIGTERM, SIGINT).
@@ -25,6 +26,7 @@ pub fn main(args: &RunArgs) -> Exit {
         Ok(config) => Arc::new(config),
         Err(exit) => return exit,
     };
+    memory::give_back();
     runtime().block_on(run(config))
 }
 

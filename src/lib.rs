@@ -47,6 +47,7 @@ pub mod field;
 pub mod gate;
 pub mod ids;
 pub mod logging;
+pub mod memory;
 pub mod modbus;
 pub mod policy;
 pub mod progress;

@@ -10,6 +10,7 @@ use tracing::error;
 use super::{ConfigFile, Exit, complain, load, runtime};
 use crate::daemon::Daemon;
 use crate::errors::chain;
+use crate::memory;
 use crate::progress::Stuck;
 use crate::service::{Notifier, watchdog_interval};
 
@@ -34,6 +35,7 @@ pub fn main(args: &RunArgs) -> Exit {
         // One that is not there, or may not be read, mends itself as little as a wrong one: no service should try again.
         Err(_) => return Exit::Usage,
     };
+    memory::give_back();
     runtime().block_on(run(config))
 }
 

@@ -40,6 +40,11 @@ impl Topics {
         [self.base.as_str(), "/reading/", device.as_str(), "/", sensor.as_str()].concat()
     }
 
+    /// All readings of a device, where they are published together; retained.
+    pub fn readings(&self, device: &DeviceId) -> String {
+        format!("{}/readings/{device}", self.base)
+    }
+
     /// Where a caller's requests arrive.
     pub fn request(&self, client: &ClientId) -> String {
         format!("{}/rpc/{client}/request", self.base)

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use self::members::{Member, Members, Shape, Told, member};
+use crate::board::Board;
 use crate::clock::{Rfc3339, rfc3339, wall_of};
 use crate::ids::GatewayId;
 use crate::modbus::words::DataType;
@@ -94,6 +95,23 @@ impl<'a> Reading<'a> {
     pub fn write(&self, text: &mut Vec<u8>) {
         members::write(self, text);
     }
+}
+
+/// Writes all readings of a device as JSON text; the board gives each sensor's state.
+pub fn write_readings(registry: &Registry, device: DeviceIndex, board: &Board, now: Stamp, text: &mut Vec<u8>) {
+    let device = registry.device(device);
+    text.extend_from_slice(b"{\"device\":\"");
+    text.extend_from_slice(device.id.as_str().as_bytes());
+    text.extend_from_slice(b"\",\"as_of\":\"");
+    text.extend_from_slice(Rfc3339::of(now.wall).as_str().as_bytes());
+    text.extend_from_slice(b"\",\"readings\":[");
+    for (place, index) in device.sensors.iter().enumerate() {
+        if place > 0 {
+            text.push(b',');
+        }
+        board.look(*index, |state| Reading::of(registry.sensor(*index), state, now).write(text));
+    }
+    text.extend_from_slice(b"]}");
 }
 
 /// A reading as a JSON object, for answers that add to it.

@@ -320,7 +320,7 @@ mod tests {
         let sensors: Vec<(u16, u8)> =
             (100..120).filter(|address| *address != 110).map(|address| (address, word(1))).collect();
         let (findings, requests, read) = run(&sensors, &[110], 125);
-        assert_eq!(findings, Findings { holes: vec![110..111], any_answered: true, ..Findings::default() });
+        assert_eq!(findings, Findings { holes: std::iter::once(110..111).collect(), any_answered: true, ..Findings::default() });
         assert_eq!(read.len(), 19);
         assert!(requests <= log2(20) + 1, "{requests}");
     }
@@ -361,7 +361,7 @@ mod tests {
             for (place, (address, _)) in sensors.iter().enumerate() {
                 let sensor = SensorIndex(place as u32);
                 let is_lacking = lacks.contains(&u32::from(*address));
-                prop_assert!(!(findings.refused.contains(&sensor) && !is_lacking), "{} is blamed", address);
+                prop_assert!(!findings.refused.contains(&sensor) || is_lacking, "{} is blamed", address);
                 let named = findings.refused.contains(&sensor) || findings.unread.contains(&sensor);
                 prop_assert!(read.contains(&sensor) != named, "{}: {:?}", address, findings);
             }

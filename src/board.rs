@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::quantity::Value;
 use crate::registry::reading::{DeviceState, DeviceStatus, Fault, NoValueNow, Sample, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
 
@@ -32,6 +33,8 @@ struct Inner {
 struct Slot {
     state: SensorState,
     marked_at: Option<Instant>,
+    /// What was last published, of a sensor with a dead band alone.
+    published: Option<Value>,
     shown_stale: bool,
 }
 
@@ -89,17 +92,29 @@ impl Board {
     }
 
     /// Takes an answer for a sensor. It is marked for publishing when it says something new, or when the last mark is older
-    /// than `at_least_every`.
-    pub fn sensor_answered(&self, index: SensorIndex, sample: Sample, at_least_every: Duration) {
+    /// than `at_least_every`. False if the sample came too far from the last one, and was taken as a failure.
+    pub fn sensor_answered(&self, index: SensorIndex, sample: Sample, at_least_every: Duration) -> bool {
         let now = sample.read_at().instant;
+        let rules = &self.registry.sensor(index).rules;
         let mut inner = self.lock();
         let slot = &mut inner.sensors[index.place()];
-        let known = slot.state.fresh(now, Duration::MAX).is_ok_and(|last| last.says_the_same(&sample));
+        if !slot.state.admits(&sample, rules.max_rate) {
+            drop(inner);
+            self.sensor_failed(index, Fault::Jumped, sample.read_at());
+            return false;
+        }
+        let stays =
+            |value: &Value| rules.dead_band.is_some_and(|band| !sample.at(now).value().is_further_than(value, band));
+        let known = slot.state.fresh(now, Duration::MAX).is_ok_and(|last| {
+            let in_band = slot.published.as_ref().is_some_and(stays) && last.in_range() == sample.at(now).in_range();
+            in_band || last.says_the_same(&sample)
+        });
         let due = slot.marked_at.is_none_or(|then| now.saturating_duration_since(then) >= at_least_every);
         slot.state.answered(sample);
         if !known || due || slot.shown_stale {
             self.mark_sensor(&mut inner, index, now);
         }
+        true
     }
 
     /// Takes a failure for a sensor, and marks it when the failure is another than before.
@@ -204,6 +219,11 @@ impl Board {
         if let Some(place) = inner.unpublished_devices.take() {
             return Some(Change::Device(DeviceIndex(place)));
         }
-        inner.unpublished_sensors.take().map(|place| Change::Sensor(SensorIndex(place)))
+        let index = SensorIndex(inner.unpublished_sensors.take()?);
+        if self.registry.sensor(index).rules.dead_band.is_some() {
+            let slot = &mut inner.sensors[index.place()];
+            slot.published = slot.state.last_value().cloned();
+        }
+        Some(Change::Sensor(index))
     }
 }

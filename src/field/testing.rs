@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, WordOrder};
 use crate::quantity::{Scaling, Unit};
+use crate::registry::rules::Rules;
 use crate::registry::sensor::{Device, Endpoint, Link, Parity, ReadSpec, Sensor, SerialSettings};
 use crate::registry::{LinkIndex, Registry};
 
@@ -76,6 +77,7 @@ impl Plan {
                     poll_every: Duration::from_secs(1),
                     max_registers: self.max_registers,
                     read_across_gaps: self.read_across_gaps,
+                    heartbeat: None,
                     sensors: Vec::new(),
                 })
                 .expect("a new name");
@@ -86,7 +88,13 @@ impl Plan {
                     _ => DataType::U64,
                 };
                 let encoding = Encoding { data_type, order: WordOrder::Abcd };
-                let read = ReadSpec { table: Table::Holding, address: *address, encoding, scaling: Scaling::NONE };
+                let read = ReadSpec {
+                    table: Table::Holding,
+                    address: *address,
+                    encoding,
+                    scaling: Scaling::NONE,
+                    factor: None,
+                };
                 registry
                     .add_sensor(Sensor {
                         id: format!("S{number}").parse().expect("a name"),
@@ -96,6 +104,7 @@ impl Plan {
                         read,
                         unit: Unit::default(),
                         range: None,
+                        rules: Rules::default(),
                         no_value: Vec::new(),
                         max_age: Duration::from_secs(3),
                     })

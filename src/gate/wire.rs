@@ -27,17 +27,18 @@ pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState
     object.insert("type".into(), type_name(sensor.read.encoding.data_type).into());
     object.insert("max_age_ms".into(), millis(sensor.max_age));
     match state.fresh(now.instant, sensor.max_age) {
-        Ok(fresh) => put_value(&mut object, &fresh),
+        Ok(fresh) => put_value(&mut object, sensor, &fresh),
         Err(missing) => put_no_value(&mut object, sensor, &missing),
     }
     object
 }
 
-fn put_value(object: &mut Map<String, Value>, fresh: &Aged<'_>) {
+fn put_value(object: &mut Map<String, Value>, sensor: &Sensor, fresh: &Aged<'_>) {
     let (quality, reason) =
         if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
     put_quality(object, quality, reason);
     object.insert("value".into(), fresh.value().to_json());
+    put_number(object, sensor, fresh);
     object.insert("timestamp".into(), rfc3339(fresh.read_at().wall).into());
     object.insert("age_ms".into(), millis(fresh.age()));
     object.insert("raw".into(), raw_words(fresh));
@@ -61,12 +62,21 @@ fn put_no_value(object: &mut Map<String, Value>, sensor: &Sensor, missing: &NoVa
     object.insert("last_good".into(), last.map(|last| Value::Object(last_good_json(sensor, last))).into());
 }
 
+/// Beside a name, or the names of flags, the number that the device has for it.
+fn put_number(object: &mut Map<String, Value>, sensor: &Sensor, aged: &Aged<'_>) {
+    let number = sensor.rules.names.as_ref().and_then(|_| aged.value().number_json());
+    if let Some(number) = number {
+        object.insert("number".into(), number);
+    }
+}
+
 /// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
 ///
 /// `quality` is added where the value was out of range even then.
 pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("value".into(), last.value().to_json());
+    put_number(&mut object, sensor, last);
     object.insert("unit".into(), unit(sensor));
     object.insert("timestamp".into(), rfc3339(last.read_at().wall).into());
     object.insert("age_ms".into(), millis(last.age()));
@@ -105,10 +115,9 @@ impl Quality {
 
 fn quality_of(fault: Fault) -> Quality {
     match fault {
-        Fault::Busy(_) => Quality::Uncertain,
-        Fault::Offline(_) | Fault::Refused(_) | Fault::DeviceFailed(_) | Fault::NoValue | Fault::NotANumber => {
-            Quality::Bad
-        }
+        Fault::Busy(_) | Fault::Frozen => Quality::Uncertain,
+        Fault::Offline(_) | Fault::Refused(_) | Fault::DeviceFailed(_) => Quality::Bad,
+        Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped => Quality::Bad,
     }
 }
 
@@ -120,18 +129,7 @@ fn put_quality(object: &mut Map<String, Value>, quality: Quality, reason: Option
 
 /// The name of a type in configurations and readings (contract, section 1).
 pub fn type_name(data_type: DataType) -> &'static str {
-    match data_type {
-        DataType::Bool { .. } => "bool",
-        DataType::U16 => "u16",
-        DataType::I16 => "i16",
-        DataType::U32 => "u32",
-        DataType::I32 => "i32",
-        DataType::U64 => "u64",
-        DataType::I64 => "i64",
-        DataType::F32 => "f32",
-        DataType::F64 => "f64",
-        DataType::Text { .. } => "string",
-    }
+    data_type.name()
 }
 
 fn raw_words(fresh: &Aged<'_>) -> Value {
@@ -359,6 +357,9 @@ mod tests {
         check(Fault::DeviceFailed(ExceptionCode(4)), "bad", "device_failure");
         check(Fault::NoValue, "bad", "sensor_failure");
         check(Fault::NotANumber, "bad", "sensor_failure");
+        check(Fault::Implausible, "bad", "sensor_failure");
+        check(Fault::Jumped, "bad", "sensor_failure");
+        check(Fault::Frozen, "uncertain", "stale");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use rust_decimal::Decimal;
+
 use crate::modbus::exception::ExceptionCode;
 use crate::quantity::Value;
 
@@ -140,6 +142,12 @@ pub enum Fault {
     NoValue,
     /// The device answered with a float that is no number, or with bytes that are no text.
     NotANumber,
+    /// The device answered with a value outside of what the plant says can be.
+    Implausible,
+    /// The device answered with a value further from the last than it can have moved since.
+    Jumped,
+    /// The device answers, but its heartbeat has stood still for too long: what it answers may be old.
+    Frozen,
 }
 
 impl Fault {
@@ -151,7 +159,8 @@ impl Fault {
             Fault::Refused(_) => "config_error",
             Fault::Busy(_) => "device_busy",
             Fault::DeviceFailed(_) => "device_failure",
-            Fault::NoValue | Fault::NotANumber => "sensor_failure",
+            Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped => "sensor_failure",
+            Fault::Frozen => "stale",
         }
     }
 }
@@ -161,6 +170,8 @@ impl Fault {
 pub struct SensorState {
     last: Option<Sample>,
     fault: Option<(Fault, Stamp)>,
+    /// A sample that came too far from the last one, until the next read confirms it or not.
+    suspect: Option<Box<Sample>>,
     seq: u64,
 }
 
@@ -189,6 +200,23 @@ pub enum NoValueNow<'a> {
 }
 
 impl SensorState {
+    /// Whether a sample may follow the last one, for a sensor that moves no faster than `max_rate` (units per second).
+    ///
+    /// One sample that came too far is refused: that is what a register torn between two moments looks like. If the next
+    /// one agrees with it, the value has really moved, and is taken. Two reads within a second may be a second's way apart.
+    pub fn admits(&mut self, sample: &Sample, max_rate: Option<Decimal>) -> bool {
+        let Some(max_rate) = max_rate else { return true };
+        let follows = |known: &Sample| {
+            let apart = sample.read_at.instant.saturating_duration_since(known.read_at.instant);
+            let millis = i64::try_from(apart.as_millis()).unwrap_or(i64::MAX).max(1000);
+            let reach = max_rate.checked_mul(Decimal::new(millis, 3));
+            reach.is_none_or(|reach| !sample.value.is_further_than(&known.value, reach))
+        };
+        let admitted = self.last.as_ref().is_none_or(follows) || self.suspect.as_deref().is_some_and(follows);
+        self.suspect = (!admitted).then(|| Box::new(sample.clone()));
+        admitted
+    }
+
     /// Takes an answer of the device.
     pub fn answered(&mut self, mut sample: Sample) {
         self.seq += 1;
@@ -215,6 +243,11 @@ impl SensorState {
             (None, Some(last)) if last.age() > max_age => Err(NoValueNow::Stale { last }),
             (None, Some(last)) => Ok(last),
         }
+    }
+
+    /// The last value, whatever came since: to compare with, and no answer.
+    pub(crate) fn last_value(&self) -> Option<&Value> {
+        self.last.as_ref().map(|last| &last.value)
     }
 
     /// Whether the last try failed, and how.

@@ -6,8 +6,10 @@ use super::{DeviceIndex, LinkIndex, SensorIndex};
 use crate::ids::{DeviceId, LinkId, SensorId};
 use crate::modbus::Table;
 use crate::modbus::words::{Encoding, NoValueCode};
-use crate::quantity::{Range, Scaling, Unit};
+use crate::quantity::{PowerOfTen, Range, Scaling, Unit, Value};
+use crate::registry::heartbeat::Heartbeat;
 use crate::registry::reading::{Fault, Sample, Stamp};
+use crate::registry::rules::Rules;
 
 /// One TCP endpoint or one serial line. One task owns it.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +112,8 @@ pub struct Device {
     pub max_registers: u16,
     /// Whether registers that no sensor names may be read along to save a request.
     pub read_across_gaps: bool,
+    /// The register by which it shows that it lives; `None` where it has none.
+    pub heartbeat: Option<Heartbeat>,
     /// Its sensors, in the order of the configuration.
     pub sensors: Vec<SensorIndex>,
 }
@@ -131,6 +135,8 @@ pub struct Sensor {
     pub unit: Unit,
     /// The engineering range.
     pub range: Option<Range>,
+    /// What else the value must be, and what it is called.
+    pub rules: Rules,
     /// The device's codes for "no value", as bits of the sensor's own width.
     pub no_value: Vec<NoValueCode>,
     /// Older than this a value is stale.
@@ -142,31 +148,103 @@ pub struct Sensor {
 pub struct ReadSpec {
     /// The table.
     pub table: Table,
-    /// The zero-based PDU address of the first register or bit.
+    /// The zero-based PDU address of the first register or bit that is read. The value begins here, unless its factor stands
+    /// before it: see [`ReadSpec::value_address`].
     pub address: u16,
     /// The type and the order of its words.
     pub encoding: Encoding,
     /// From the raw number to the engineering one.
     pub scaling: Scaling,
+    /// Where the power of ten is that the device scales with; `None` where it has none.
+    pub factor: Option<FactorPlace>,
+}
+
+/// Where value and factor are among the registers of one read, counted from the first of them.
+///
+/// They are never read apart: a device may change its factor at any moment, and then value and factor of two answers make
+/// a number that never was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FactorPlace {
+    value: u16,
+    factor: u16,
 }
 
 impl ReadSpec {
-    /// How many registers or bits it covers.
+    /// The same value with a factor at this address of the same table; `None` if no single read could hold both.
+    pub fn with_factor_at(self, factor: u16) -> Option<ReadSpec> {
+        let value = self.value_address();
+        let address = value.min(factor);
+        let place = FactorPlace { value: value - address, factor: factor - address };
+        let spec = ReadSpec { address, factor: Some(place), ..self };
+        (spec.count() <= self.table.read_limit()).then_some(spec)
+    }
+
+    /// How many registers or bits a read of it covers, from [`ReadSpec::address`] on: the value, its factor, and what lies
+    /// between them.
     pub fn count(&self) -> u16 {
-        if self.table.is_bits() { 1 } else { self.encoding.registers() }
+        let value = if self.table.is_bits() { 1 } else { self.encoding.registers() };
+        self.factor.map_or(value, |place| (place.value + value).max(place.factor + 1))
+    }
+
+    /// The zero-based PDU address of the value.
+    pub fn value_address(&self) -> u16 {
+        self.address + self.factor.map_or(0, |place| place.value)
+    }
+
+    /// The zero-based PDU address of the factor.
+    pub fn factor_address(&self) -> Option<u16> {
+        self.factor.map(|place| self.address + place.factor)
+    }
+
+    /// The registers of the value, and the one of the factor, among all that were read; `None` if they are too few.
+    fn parts<'w>(&self, words: &'w [u16]) -> Option<(&'w [u16], Option<u16>)> {
+        let Some(place) = self.factor else { return Some((words, None)) };
+        let value = usize::from(place.value);
+        let factor = *words.get(usize::from(place.factor))?;
+        Some((words.get(value..value + usize::from(self.encoding.registers()))?, Some(factor)))
     }
 }
 
 impl Sensor {
     /// What the device's words mean for this sensor: a sample, or why they are none. A single bit is one word, 0 or 1.
+    ///
+    /// The words are those of the whole read ([`ReadSpec::count`]); the sample keeps those of the value and of its factor.
     pub fn interpret(&self, words: &[u16], read_at: Stamp) -> Result<Sample, Fault> {
+        let (value_words, factor) = self.read.parts(words).ok_or(Fault::NotANumber)?;
+        let (value, in_range) = self.value_of(value_words, factor)?;
+        let Some(factor) = factor else { return Ok(Sample::new(value, value_words, in_range, read_at)) };
+        let kept = [value_words, &[factor]].concat();
+        Ok(Sample::new(value, &kept, in_range, read_at))
+    }
+
+    /// The engineering value of these registers and this factor, and whether it is one that is expected.
+    fn value_of(&self, words: &[u16], factor: Option<u16>) -> Result<(Value, bool), Fault> {
         let encoding = &self.read.encoding;
         if self.no_value.iter().any(|code| encoding.holds(words, *code)) {
             return Err(Fault::NoValue);
         }
+        let factor = match factor {
+            Some(word) => PowerOfTen::from_register(word).ok_or(Fault::NoValue)?,
+            None => PowerOfTen::ONE,
+        };
         let raw = encoding.decode(words).map_err(|_| Fault::NotANumber)?;
-        let value = self.read.scaling.apply(raw).ok_or(Fault::NotANumber)?;
+        let value = self.read.scaling.apply_with(raw, factor).ok_or(Fault::NotANumber)?;
+        if self.rules.valid.is_some_and(|valid| !valid.contains(&value)) {
+            return Err(Fault::Implausible);
+        }
         let in_range = self.range.is_none_or(|range| range.contains(&value));
-        Ok(Sample::new(value, words, in_range, read_at))
+        Ok(match &self.rules.names {
+            None => (value, in_range),
+            Some(names) => {
+                let (value, is_known) = names.name(value);
+                (value, in_range && is_known)
+            }
+        })
+    }
+
+    /// The number in the words of a [`Sample`], unscaled and without its name; `None` if they are another sensor's.
+    pub fn raw_value(&self, words: &[u16]) -> Option<Value> {
+        let registers = if self.read.factor.is_some() { self.read.encoding.registers().into() } else { words.len() };
+        self.read.encoding.decode(words.get(..registers)?).ok()
     }
 }

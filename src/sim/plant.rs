@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::control::{Command, did_you_mean};
 use super::pin::{self, Words};
 use super::signal::Signal;
+use crate::clock;
 use crate::modbus::Table;
 use crate::quantity::Value;
 use crate::registry::sensor::Endpoint;
@@ -127,9 +128,9 @@ impl Plant {
         match self.read_device(described.device, asked, at) {
             Answer::Bits(bits) => bits.first().map(|bit| Value::Bool(*bit)),
             Answer::Registers(words) => {
-                let absent = described.no_value.iter().any(|code| read.encoding.holds(&words, *code));
-                let raw = if absent { None } else { read.encoding.decode(&words).ok() };
-                raw.and_then(|raw| read.scaling.apply(raw))
+                let sample = described.interpret(&words, clock::now()).ok()?;
+                let value = sample.at(sample.read_at().instant).value().clone();
+                Some(value)
             }
             Answer::Silence | Answer::Exception(_) => None,
         }
@@ -284,7 +285,7 @@ impl Plant {
     fn place_words(&self, index: SensorIndex, first: u16, words: &mut [u16], at: Duration) {
         let sensor = self.registry.sensor(index);
         let mask = pin::mask_of(sensor);
-        for (place, word) in self.words_of(index, at).iter().enumerate() {
+        for (place, (word, mask)) in self.words_of(index, at).iter().zip(&mask).enumerate() {
             let address = usize::from(sensor.read.address) + place;
             if let Some(slot) = address.checked_sub(first.into()).and_then(|offset| words.get_mut(offset)) {
                 *slot = (*slot & !mask) | (word & mask);

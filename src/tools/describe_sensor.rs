@@ -84,8 +84,8 @@ fn read_json(sensor: &Sensor) -> Value {
     };
     let single = read.table.is_bits() || matches!(read.encoding.data_type, DataType::Bool { .. });
     json!({
-        "table": read.table.name(), "address": read.address, "reference": reference_number(read.table, read.address),
-        "count": read.count(), "type": wire::type_name(read.encoding.data_type), "bit": bit,
+        "table": read.table.name(), "address": read.value_address(),
+        "reference": reference_number(read.table, read.value_address()), "count": read.encoding.registers(), "type": wire::type_name(read.encoding.data_type), "bit": bit,
         "order": (!single).then(|| read.encoding.order.name()),
         "scale": read.scaling.scale().to_string(), "offset": read.scaling.offset().to_string(),
     })
@@ -93,6 +93,6 @@ fn read_json(sensor: &Sensor) -> Value {
 
 /// The codes as a configuration writes them, as wide as the type.
 fn no_value_codes(sensor: &Sensor) -> Vec<String> {
-    let digits = 4 * usize::from(sensor.read.count());
+    let digits = 4 * usize::from(sensor.read.encoding.registers());
     sensor.no_value.iter().map(|code| format!("0x{:0digits$X}", code.0)).collect()
 }

@@ -49,6 +49,7 @@ pub mod ids;
 pub mod logging;
 pub mod modbus;
 pub mod policy;
+pub mod progress;
 pub mod quantity;
 pub mod registry;
 pub mod service;

@@ -78,37 +78,17 @@ impl Finite {
 const DIGITS_OF_A_DOUBLE: u32 = 15;
 
 impl Value {
-    /// The value as JSON (contract, section 4): a number where every reader keeps its last digit, else a string.
-    ///
-    /// Integers beyond 2^53 and decimals of more than 15 digits are strings.
+    /// The value as JSON, in the shape of its `Serialize`.
     pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            Value::Bool(bit) => (*bit).into(),
-            Value::Integer(number) => integer_json(*number),
-            Value::Decimal(number) => {
-                let text = number.normalize().to_string();
-                let digits = text.bytes().filter(u8::is_ascii_digit).count() as u32;
-                match text.parse::<f64>() {
-                    Ok(double) if digits <= DIGITS_OF_A_DOUBLE => match i64::from_str(&text) {
-                        Ok(whole) => whole.into(),
-                        Err(_) => double.into(),
-                    },
-                    _ => text.into(),
-                }
-            }
-            Value::Float(number) => number.get().into(),
-            Value::Text(text) => text.as_ref().into(),
-            Value::Named(named) => named.name.as_ref().into(),
-            Value::Flags(flags) => flags.names.iter().map(AsRef::<str>::as_ref).collect(),
-        }
+        serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The number behind a name or behind flags, as JSON; of any other whole number itself.
-    pub fn number_json(&self) -> Option<serde_json::Value> {
+    /// The number behind a name or behind flags; of any other whole number itself.
+    pub fn number(&self) -> Option<Value> {
         match self {
-            Value::Integer(number) => Some(integer_json(*number)),
-            Value::Named(named) => Some(integer_json(named.number)),
-            Value::Flags(flags) => Some(integer_json(flags.bits.into())),
+            Value::Integer(number) => Some(Value::Integer(*number)),
+            Value::Named(named) => Some(Value::Integer(named.number)),
+            Value::Flags(flags) => Some(Value::Integer(flags.bits.into())),
             Value::Bool(_) | Value::Decimal(_) | Value::Float(_) | Value::Text(_) => None,
         }
     }
@@ -148,16 +128,38 @@ impl Value {
     }
 }
 
-/// An integer as JSON: a number up to 2^53, a string beyond.
-fn integer_json(number: i128) -> serde_json::Value {
-    match i64::try_from(number) {
-        Ok(small) if small.unsigned_abs() <= 1 << 53 => small.into(),
-        _ => number.to_string().into(),
-    }
-}
-
 fn double_of(number: Decimal) -> f64 {
     number.to_string().parse().unwrap_or(f64::NAN)
+}
+
+/// The value as JSON (contract, section 4): a number where every reader keeps its last digit, else a string.
+///
+/// Integers beyond 2^53 and decimals of more than 15 digits are strings.
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Bool(bit) => serializer.serialize_bool(*bit),
+            Value::Integer(number) => match i64::try_from(*number) {
+                Ok(small) if small.unsigned_abs() <= 1 << 53 => serializer.serialize_i64(small),
+                _ => serializer.collect_str(number),
+            },
+            Value::Decimal(number) => {
+                let text = number.normalize().to_string();
+                let digits = text.bytes().filter(u8::is_ascii_digit).count() as u32;
+                match text.parse::<f64>() {
+                    Ok(double) if digits <= DIGITS_OF_A_DOUBLE => match i64::from_str(&text) {
+                        Ok(whole) => serializer.serialize_i64(whole),
+                        Err(_) => serializer.serialize_f64(double),
+                    },
+                    _ => serializer.serialize_str(&text),
+                }
+            }
+            Value::Float(number) => serializer.serialize_f64(number.get()),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Named(named) => serializer.serialize_str(&named.name),
+            Value::Flags(flags) => serializer.collect_seq(flags.names.iter().map(AsRef::<str>::as_ref)),
+        }
+    }
 }
 
 impl fmt::Display for Value {

@@ -1,12 +1,16 @@
 //! `fieldgate run`: the gateway itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
+use tracing::error;
 
 use super::{ConfigFile, Exit, complain, load, runtime};
 use crate::daemon::Daemon;
 use crate::errors::chain;
+use crate::progress::Stuck;
 use crate::service::{Notifier, watchdog_interval};
 
 /// Run the gateway until it is told to stop (SIGTERM, SIGINT).
@@ -18,6 +22,9 @@ pub struct RunArgs {
     #[command(flatten)]
     config: ConfigFile,
 }
+
+/// How often the gateway looks whether its parts make progress; more often where the watchdog wants it.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub fn main(args: &RunArgs) -> Exit {
@@ -39,20 +46,36 @@ async fn run(config: Arc<crate::config::Config>) -> Exit {
     };
     let notifier = Notifier::from_environment();
     notifier.ready(&daemon.summary());
-    let watchdog = async {
-        let Some(interval) = watchdog_interval() else { return std::future::pending::<()>().await };
-        let mut beat = tokio::time::interval(interval);
-        loop {
-            beat.tick().await;
-            notifier.alive();
-        }
+    let stuck = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        stuck = watch(&daemon, &notifier) => Some(stuck),
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        () = watchdog => {}
+    if let Some(stuck) = stuck {
+        // No orderly stop: it would wait for what is stuck, and say that the gateway was stopped on purpose.
+        error!("{stuck}; the gateway ends, to be started anew");
+        return Exit::Failed;
     }
     notifier.stopping();
     daemon.stop().await;
     Exit::Done
+}
+
+/// Feeds the watchdog as long as every part makes progress, and returns when one does not.
+async fn watch(daemon: &Daemon, notifier: &Notifier) -> Stuck {
+    let mut looks = tokio::time::interval(watchdog_interval().map_or(LOOK_EVERY, |interval| interval.min(LOOK_EVERY)));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said = String::new();
+    loop {
+        looks.tick().await;
+        if let Some(stuck) = daemon.stuck() {
+            return stuck;
+        }
+        notifier.alive();
+        let state = daemon.state();
+        if state != said {
+            notifier.status(&state);
+            said = state;
+        }
+    }
 }

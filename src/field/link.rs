@@ -17,8 +17,9 @@ use crate::clock;
 use crate::errors::chain;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
+use crate::progress::{Pledge, Progress};
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
-use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
 /// How many calls may wait at a link. One more is refused at once, which the caller sees as `RATE_LIMITED`: waiting for a
 /// place would eat its deadline unseen.
@@ -35,15 +36,29 @@ pub fn start(
     registry: &Arc<Registry>,
     board: &Arc<Board>,
     at_least_every: Duration,
+    progress: &Arc<Progress>,
     stop: &CancellationToken,
+) -> (FieldHandle, tokio::task::JoinSet<()>) {
+    start_on(registry, board, at_least_every, progress, stop, |_, link| Line::new(link))
+}
+
+/// The same over lines of another making, such as pipes in memory.
+pub fn start_on(
+    registry: &Arc<Registry>,
+    board: &Arc<Board>,
+    at_least_every: Duration,
+    progress: &Arc<Progress>,
+    stop: &CancellationToken,
+    line_of: impl Fn(LinkIndex, &Link) -> Line,
 ) -> (FieldHandle, tokio::task::JoinSet<()>) {
     let mut tasks = tokio::task::JoinSet::new();
     let mut senders = Vec::new();
     for (index, link) in registry.links() {
         let (sender, calls) = mpsc::channel(CALLS_WAITING);
         senders.push(sender);
-        let line = Line::new(link);
-        let task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        let line = line_of(index, link);
+        let mut task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        task.pledge = progress.enrol(format!("link {}", link.id));
         tasks.spawn(task.run(stop.clone()));
     }
     (FieldHandle::new(Arc::clone(registry), senders), tasks)
@@ -61,6 +76,7 @@ pub(super) struct LinkTask {
     devices: HashMap<DeviceIndex, Health>,
     link_failures: u32,
     at_least_every: Duration,
+    pledge: Pledge,
 }
 
 /// What the task knows of a device of its link.
@@ -96,18 +112,30 @@ impl LinkTask {
             devices,
             link_failures: 0,
             at_least_every,
+            pledge: Pledge::default(),
         }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             self.take_calls();
-            let step = self.schedule.next(clock::instant());
+            let now = clock::instant();
+            let step = self.schedule.next(now);
+            self.pledge_for(&step, now);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.step(step) => {}
             }
+        }
+    }
+
+    /// How long the next step takes at most; a request may be sent once more for each retry and for a closed connection.
+    fn pledge_for(&self, step: &Next, now: Instant) {
+        match step {
+            Next::Read(_) => self.pledge.within(self.line.longest_ask() * (ATTEMPTS + 1)),
+            Next::Wait(until) => self.pledge.within(until.saturating_duration_since(now)),
+            Next::Idle => self.pledge.whenever(),
         }
     }
 
@@ -248,12 +276,14 @@ impl LinkTask {
         match (known, has_value) {
             (Some(place), true) => {
                 health.without_value.swap_remove(place);
-                info!(sensor_id = %sensor.id, "the sensor has a value again");
+                info!(sensor_id = %sensor.id, device = %self.registry.device(sensor.device).id, "the sensor has a value again");
             }
             (None, false) => {
                 health.without_value.push(index);
                 let fault = self.board.look(index, |state| state.fault());
-                warn!(sensor_id = %sensor.id, ?fault, "the device answers, but has no value for the sensor");
+                let device = &self.registry.device(sensor.device).id;
+                let error = fault.map(|fault| format!("{fault:?}"));
+                warn!(sensor_id = %sensor.id, %device, error, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }

@@ -11,6 +11,7 @@ use super::handle::FieldHandle;
 use super::line::Line;
 use super::link::LinkTask;
 use super::testing::{Plan, word};
+use super::transport::Pipes;
 use crate::board::Board;
 use crate::clock;
 use crate::modbus::rtu::crc;
@@ -59,10 +60,10 @@ impl Bench {
     fn new(plan: Plan) -> Bench {
         let registry = Arc::new(plan.registry());
         let board = Arc::new(Board::new(Arc::clone(&registry)));
-        let (pipes, connects) = mpsc::unbounded_channel();
+        let (pipes, mut connects) = mpsc::unbounded_channel();
         let (sender, calls) = mpsc::channel(4);
         let link = LinkIndex(0);
-        let line = Line::mock(registry.link(link), connects);
+        let line = Line::over_pipes(registry.link(link), Pipes::new(move || connects.try_recv().ok()));
         let task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
         let stop = CancellationToken::new();
         tokio::spawn(task.run(stop.clone()));

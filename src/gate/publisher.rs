@@ -1,7 +1,10 @@
 //! Publishes what the board says: readings, devices, and the gateway itself.
 //!
-//! It takes one change at a time from the board and hands its message over; while there is no session it takes none, and
+//! It takes the changes from the board and hands their messages over; while there is no session it takes none, and
 //! what changes meanwhile stays one mark per sensor and device. Each new session begins with the whole present state.
+//!
+//! A gateway publishes a thousand readings a second, so the way of a reading is short: what is marked together is taken
+//! together, and at QoS 0 goes to the broker in one write.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,14 +19,17 @@ use crate::board::{Board, Change};
 use crate::clock;
 use crate::config::PublishConfig;
 use crate::facts::Facts;
-use crate::gate::bus::{Bus, BusError, Outgoing, OutgoingProperties, Qos};
+use crate::gate::bus::{Bus, BusError, Outgoing, OutgoingProperties, Outlet, Packets, Qos};
 use crate::gate::topics::Topics;
-use crate::gate::wire::{GatewayStatus, Presence, device_status_json, reading_json, status_json};
+use crate::gate::wire::{GatewayStatus, Presence, Reading, device_status_json, status_json};
 use crate::ids::GatewayId;
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
 
 /// How often values are looked through for such as have grown too old.
 const LOOK_FOR_STALE: Duration = Duration::from_secs(1);
+
+/// How many changes are published before the clock is looked at again.
+const CHANGES_AT_ONCE: usize = 256;
 
 /// How long the last status may take when the gateway stops.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -91,19 +97,21 @@ impl Publisher {
         let mut last = 0;
         while let Some(generation) = self.bus.next_session(last).await {
             last = generation;
+            let Some(outlet) = self.bus.outlet(generation) else { continue };
             tokio::select! {
-                () = self.serve(topics) => {}
+                () = self.serve(topics, &outlet) => {}
                 () = self.bus.session_lost(generation) => {}
             }
         }
     }
 
     /// Serves one session. Dropped at any point it loses nothing: the next session begins with everything.
-    async fn serve(&self, topics: &Topics) {
+    async fn serve(&self, topics: &Topics, outlet: &Outlet) {
         let since = clock::now().wall;
-        self.hand_over(self.status_message(topics, Presence::Online { since, as_of: since })).await;
-        self.hand_over(retained(topics.catalog(), (self.catalog)().to_string(), Qos::AtLeastOnce)).await;
+        hand_over(outlet, self.status_message(topics, Presence::Online { since, as_of: since })).await;
+        hand_over(outlet, retained(topics.catalog(), (self.catalog)().to_string(), Qos::AtLeastOnce)).await;
         self.board.mark_all();
+        let mut sheet = Sheet::default();
         let mut renew = interval(self.config.status_every.max(Duration::from_millis(1)));
         let mut look = interval(LOOK_FOR_STALE);
         for ticks in [&mut renew, &mut look] {
@@ -115,20 +123,32 @@ impl Publisher {
             tokio::select! {
                 _ = renew.tick() => {
                     let as_of: SystemTime = clock::now().wall;
-                    self.hand_over(self.status_message(topics, Presence::Online { since, as_of })).await;
+                    hand_over(outlet, self.status_message(topics, Presence::Online { since, as_of })).await;
                 }
                 _ = look.tick() => self.board.mark_stale(clock::instant()),
-                change = self.board.next_change() => self.hand_over(self.change_message(topics, change)).await,
+                change = self.board.next_change() => self.publish_changes(topics, outlet, &mut sheet, change).await,
             }
         }
     }
 
-    async fn hand_over(&self, message: Outgoing) {
-        match self.bus.publish_now(message).await {
-            // The session is over, and the next one begins with everything.
-            Ok(()) | Err(BusError::Away { .. } | BusError::Stopped) => {}
-            Err(err) => warn!(%err, "a message was not published"),
+    /// Publishes a change and those that are marked beside it: mostly all sensors of one answer.
+    async fn publish_changes(&self, topics: &Topics, outlet: &Outlet, sheet: &mut Sheet, first: Change) {
+        let short = self.config.qos == 0 && outlet.is_short();
+        let others = std::iter::from_fn(|| self.board.try_next_change());
+        for change in std::iter::once(first).chain(others).take(CHANGES_AT_ONCE) {
+            match change {
+                Change::Device(index) => hand_over(outlet, self.device_message(topics, index)).await,
+                Change::Sensor(index) => {
+                    let topic = self.write_reading(topics, &mut sheet.reading, index);
+                    if short {
+                        report(outlet.add(&mut sheet.packets, &topic, &sheet.reading));
+                    } else {
+                        hand_over(outlet, self.reading_message(topic, &sheet.reading)).await;
+                    }
+                }
+            }
         }
+        outlet.send(&mut sheet.packets).await;
     }
 
     fn status_message(&self, topics: &Topics, presence: Presence) -> Outgoing {
@@ -136,20 +156,22 @@ impl Publisher {
         retained(topics.status(), status_json(&status).to_string(), Qos::AtLeastOnce)
     }
 
-    fn change_message(&self, topics: &Topics, change: Change) -> Outgoing {
-        match change {
-            Change::Sensor(index) => self.reading_message(topics, index),
-            Change::Device(index) => self.device_message(topics, index),
-        }
-    }
-
-    fn reading_message(&self, topics: &Topics, index: SensorIndex) -> Outgoing {
+    /// Writes a reading as it is now, and returns its topic.
+    fn write_reading(&self, topics: &Topics, reading: &mut Vec<u8>, index: SensorIndex) -> String {
         let sensor = self.registry.sensor(index);
         let device = self.registry.device(sensor.device);
         let now = clock::now();
-        let reading = self.board.look(index, |state| reading_json(&self.registry, index, state, now));
+        reading.clear();
+        self.board.look(index, |state| {
+            // Texts and numbers into memory: neither can fail.
+            let _ = serde_json::to_writer(&mut *reading, &Reading::of(sensor, state, now));
+        });
+        topics.reading(&device.id, &sensor.id)
+    }
+
+    fn reading_message(&self, topic: String, reading: &[u8]) -> Outgoing {
         let qos = if self.config.qos == 0 { Qos::AtMostOnce } else { Qos::AtLeastOnce };
-        retained(topics.reading(&device.id, &sensor.id), text(reading), qos)
+        retained(topic, Bytes::copy_from_slice(reading), qos)
     }
 
     fn device_message(&self, topics: &Topics, index: DeviceIndex) -> Outgoing {
@@ -163,7 +185,26 @@ fn text(object: Map<String, Value>) -> String {
     Value::Object(object).to_string()
 }
 
-fn retained(topic: String, payload: String, qos: Qos) -> Outgoing {
+fn retained(topic: String, payload: impl Into<Bytes>, qos: Qos) -> Outgoing {
     let properties = OutgoingProperties { content_type: Some("application/json"), ..OutgoingProperties::default() };
-    Outgoing { topic, payload: Bytes::from(payload), retain: true, qos, properties }
+    Outgoing { topic, payload: payload.into(), retain: true, qos, properties }
+}
+
+/// What one reading, and the readings that go out together, are written into.
+#[derive(Default)]
+struct Sheet {
+    reading: Vec<u8>,
+    packets: Packets,
+}
+
+async fn hand_over(outlet: &Outlet, message: Outgoing) {
+    report(outlet.publish(message).await);
+}
+
+fn report(published: Result<(), BusError>) {
+    match published {
+        // The session is over, and the next one begins with everything.
+        Ok(()) | Err(BusError::Away { .. } | BusError::Stopped) => {}
+        Err(err) => warn!(%err, "a message was not published"),
+    }
 }

@@ -3,7 +3,7 @@
 //! What a conversation remembers is little: which revision a caller agreed on in its handshake. A caller without one
 //! speaks too, be it stateless (revision 2026-07-28, everything in `_meta`) or a plain MQTT client that sends a bare
 //! `tools/call`. Each request is handed to rmcp's service in the task of its call, and its answer is the return value;
-//! why not through rmcp's own loop stands in `docs/decisions-mcp.md`.
+//! why not through rmcp's own loop stands in `docs/decisions.md`.
 //!
 //! Deliberately absent: topics, deadlines and duplicates, which are `dispatch`'s; the tools, which are behind [`Tools`].
 

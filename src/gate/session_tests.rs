@@ -262,7 +262,7 @@ async fn a_message_larger_than_allowed_costs_one_reconnect_and_no_more() {
     soon(gateway.bus.publish(message(STATUS, "{}"))).await.expect("the session serves");
 }
 
-/// The reason for this client (docs/decisions-mqtt.md): the older one would say nothing, for ever.
+/// The reason for this client (docs/decisions.md): the older one would say nothing, for ever.
 #[tokio::test]
 async fn a_publish_that_was_never_confirmed_says_so_when_the_session_is_gone() {
     let (mut broker, _, gateway, listener) = fake().await;

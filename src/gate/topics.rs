@@ -36,7 +36,8 @@ impl Topics {
 
     /// A sensor's reading; retained.
     pub fn reading(&self, device: &DeviceId, sensor: &SensorId) -> String {
-        format!("{}/reading/{device}/{sensor}", self.base)
+        // No `format!`: a gateway makes a thousand of these a second.
+        [self.base.as_str(), "/reading/", device.as_str(), "/", sensor.as_str()].concat()
     }
 
     /// Where a caller's requests arrive.

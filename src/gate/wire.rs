@@ -5,89 +5,182 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::clock::{rfc3339, wall_of};
-use crate::ids::GatewayId;
+use crate::clock::{Rfc3339, rfc3339, wall_of};
+use crate::ids::{GatewayId, SensorId};
 use crate::modbus::words::DataType;
+use crate::quantity::Value as Number;
 use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 
-/// A reading as topics and tool results have it (contract, section 4).
+/// A reading as topics and tool results have it (contract, section 4): the one definition of its members and their order.
 ///
 /// `value` is set for `good` and for `uncertain/out_of_range`, and null for everything else. What is not fresh has `since`
 /// when it failed, and `last_good` where there was ever a value.
-pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState, now: Stamp) -> Map<String, Value> {
-    let sensor = registry.sensor(index);
-    let mut object = Map::new();
-    object.insert("sensor_id".into(), sensor.id.as_str().into());
-    // Its place among the members: what is set below keeps it.
-    object.insert("value".into(), Value::Null);
-    object.insert("unit".into(), unit(sensor));
-    object.insert("type".into(), type_name(sensor.read.encoding.data_type).into());
-    object.insert("max_age_ms".into(), millis(sensor.max_age));
-    match state.fresh(now.instant, sensor.max_age) {
-        Ok(fresh) => put_value(&mut object, sensor, &fresh),
-        Err(missing) => put_no_value(&mut object, sensor, &missing),
-    }
-    object
+#[derive(Clone, Debug, Serialize)]
+pub struct Reading<'a> {
+    sensor_id: &'a SensorId,
+    value: Option<&'a Number>,
+    /// Left out unless the sensor's numbers have names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<Number>,
+    unit: Option<&'a str>,
+    #[serde(rename = "type")]
+    data_type: &'static str,
+    max_age_ms: u64,
+    quality: Quality,
+    reason: Option<&'static str>,
+    status: &'static str,
+    timestamp: Option<Rfc3339>,
+    age_ms: Option<u64>,
+    raw: Option<Words<'a>>,
+    seq: Option<u64>,
+    /// Left out where there is a value, null where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Option<Rfc3339>>,
+    /// Left out where there is a value, null where there never was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_good: Option<Option<LastGood<'a>>>,
 }
 
-fn put_value(object: &mut Map<String, Value>, sensor: &Sensor, fresh: &Aged<'_>) {
-    let (quality, reason) =
-        if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
-    put_quality(object, quality, reason);
-    object.insert("value".into(), fresh.value().to_json());
-    put_number(object, sensor, fresh);
-    object.insert("timestamp".into(), rfc3339(fresh.read_at().wall).into());
-    object.insert("age_ms".into(), millis(fresh.age()));
-    object.insert("raw".into(), raw_words(fresh));
-    object.insert("seq".into(), fresh.seq().into());
-}
-
-fn put_no_value(object: &mut Map<String, Value>, sensor: &Sensor, missing: &NoValueNow<'_>) {
-    let (quality, reason, since, last) = match missing {
-        NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
-        NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
-        NoValueNow::Failed { fault, since, last } => {
-            (quality_of(*fault), fault.reason(last.is_some()), Some(since), last.as_ref())
+impl<'a> Reading<'a> {
+    /// What a sensor's state says now.
+    pub fn of(sensor: &'a Sensor, state: &'a SensorState, now: Stamp) -> Reading<'a> {
+        match state.fresh(now.instant, sensor.max_age) {
+            Ok(fresh) => Reading::with_value(sensor, &fresh),
+            Err(missing) => Reading::without_value(sensor, &missing),
         }
-    };
-    put_quality(object, quality, Some(reason));
-    for absent in ["value", "timestamp", "age_ms", "raw"] {
-        object.insert(absent.into(), Value::Null);
     }
-    object.insert("seq".into(), last.map(Aged::seq).into());
-    object.insert("since".into(), since.map(|since| rfc3339(since.wall)).into());
-    object.insert("last_good".into(), last.map(|last| Value::Object(last_good_json(sensor, last))).into());
+
+    fn with_value(sensor: &'a Sensor, fresh: &Aged<'a>) -> Reading<'a> {
+        let (quality, reason) =
+            if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
+        Reading {
+            value: Some(fresh.value()),
+            number: number_of(sensor, fresh),
+            timestamp: Some(Rfc3339::of(fresh.read_at().wall)),
+            age_ms: Some(millis(fresh.age())),
+            raw: Some(Words(fresh.words())),
+            seq: Some(fresh.seq()),
+            ..Reading::empty(sensor, quality, reason)
+        }
+    }
+
+    fn without_value(sensor: &'a Sensor, missing: &NoValueNow<'a>) -> Reading<'a> {
+        let (quality, reason, since, last) = match missing {
+            NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
+            NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
+            NoValueNow::Failed { fault, since, last } => {
+                (quality_of(*fault), fault.reason(last.is_some()), Some(since), last.as_ref())
+            }
+        };
+        Reading {
+            seq: last.map(Aged::seq),
+            since: Some(since.map(|since| Rfc3339::of(since.wall))),
+            last_good: Some(last.map(|last| LastGood::of(sensor, last))),
+            ..Reading::empty(sensor, quality, Some(reason))
+        }
+    }
+
+    fn empty(sensor: &'a Sensor, quality: Quality, reason: Option<&'static str>) -> Reading<'a> {
+        Reading {
+            sensor_id: &sensor.id,
+            value: None,
+            number: None,
+            unit: unit(sensor),
+            data_type: type_name(sensor.read.encoding.data_type),
+            max_age_ms: millis(sensor.max_age),
+            quality,
+            reason,
+            status: quality.status(),
+            timestamp: None,
+            age_ms: None,
+            raw: None,
+            seq: None,
+            since: None,
+            last_good: None,
+        }
+    }
+}
+
+/// A reading as a JSON object, for answers that add to it.
+pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState, now: Stamp) -> Map<String, Value> {
+    into_map(&Reading::of(registry.sensor(index), state, now))
 }
 
 /// Beside a name, or the names of flags, the number that the device has for it.
-fn put_number(object: &mut Map<String, Value>, sensor: &Sensor, aged: &Aged<'_>) {
-    let number = sensor.rules.names.as_ref().and_then(|_| aged.value().number_json());
-    if let Some(number) = number {
-        object.insert("number".into(), number);
-    }
+fn number_of(sensor: &Sensor, aged: &Aged<'_>) -> Option<Number> {
+    sensor.rules.names.as_ref().and_then(|_| aged.value().number())
 }
 
 /// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
 ///
 /// `quality` is added where the value was out of range even then.
-pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("value".into(), last.value().to_json());
-    put_number(&mut object, sensor, last);
-    object.insert("unit".into(), unit(sensor));
-    object.insert("timestamp".into(), rfc3339(last.read_at().wall).into());
-    object.insert("age_ms".into(), millis(last.age()));
-    if !last.in_range() {
-        object.insert("quality".into(), Quality::Uncertain.name().into());
+#[derive(Clone, Debug, Serialize)]
+struct LastGood<'a> {
+    value: &'a Number,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<Number>,
+    unit: Option<&'a str>,
+    timestamp: Rfc3339,
+    age_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<Quality>,
+}
+
+impl<'a> LastGood<'a> {
+    fn of(sensor: &'a Sensor, last: &Aged<'a>) -> LastGood<'a> {
+        LastGood {
+            value: last.value(),
+            number: number_of(sensor, last),
+            unit: unit(sensor),
+            timestamp: Rfc3339::of(last.read_at().wall),
+            age_ms: millis(last.age()),
+            quality: (!last.in_range()).then_some(Quality::Uncertain),
+        }
     }
-    object
+}
+
+/// The last value of a sensor as a JSON object, for errors.
+pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
+    into_map(&LastGood::of(sensor, last))
+}
+
+/// Shapes made of texts and numbers under names are objects, and cannot fail to be written.
+fn into_map(shape: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(shape) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Registers as they came: `["0x423D","0x3333"]`.
+#[derive(Clone, Copy, Debug)]
+struct Words<'a>(&'a [u16]);
+
+impl Serialize for Words<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|word| Word(*word)))
+    }
+}
+
+struct Word(u16);
+
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = *b"0x0000";
+        for (place, digit) in text[2..].iter_mut().enumerate() {
+            *digit = b"0123456789ABCDEF"[usize::from(self.0 >> (12 - 4 * place) & 0xF)];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
 }
 
 /// How far a reading can be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Quality {
     Good,
     Uncertain,
@@ -95,14 +188,6 @@ enum Quality {
 }
 
 impl Quality {
-    fn name(self) -> &'static str {
-        match self {
-            Quality::Good => "good",
-            Quality::Uncertain => "uncertain",
-            Quality::Bad => "bad",
-        }
-    }
-
     /// The one word for readers that look no further.
     fn status(self) -> &'static str {
         match self {
@@ -121,30 +206,17 @@ fn quality_of(fault: Fault) -> Quality {
     }
 }
 
-fn put_quality(object: &mut Map<String, Value>, quality: Quality, reason: Option<&'static str>) {
-    object.insert("quality".into(), quality.name().into());
-    object.insert("reason".into(), reason.into());
-    object.insert("status".into(), quality.status().into());
-}
-
 /// The name of a type in configurations and readings (contract, section 1).
 pub fn type_name(data_type: DataType) -> &'static str {
     data_type.name()
 }
 
-fn raw_words(fresh: &Aged<'_>) -> Value {
-    fresh.words().iter().map(|word| Value::from(format!("0x{word:04X}"))).collect()
+fn unit(sensor: &Sensor) -> Option<&str> {
+    Some(sensor.unit.as_str()).filter(|text| !text.is_empty())
 }
 
-fn unit(sensor: &Sensor) -> Value {
-    match sensor.unit.as_str() {
-        "" => Value::Null,
-        text => text.into(),
-    }
-}
-
-fn millis(duration: Duration) -> Value {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A device's state, as `device/{device}/status` has it.
@@ -244,7 +316,7 @@ mod tests {
     use super::*;
     use crate::gate::testing;
     use crate::modbus::exception::ExceptionCode;
-    use crate::quantity::{Finite, Value as Number};
+    use crate::quantity::Finite;
     use crate::registry::reading::{OfflineCause, Sample};
 
     const WALL: Duration = Duration::from_millis(1_796_030_102_381);

@@ -227,3 +227,56 @@ impl Board {
         Some(Change::Sensor(index))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modbus::words::{DataType, WordOrder};
+    use crate::sim::sample;
+
+    /// Answers a sensor with these tenths, one a second, and says which of them were to be published.
+    fn published(change: impl Fn(&mut crate::registry::rules::Rules), tenths: &[u16]) -> Vec<bool> {
+        let mut registry = Registry::default();
+        for (_, link) in sample::registry().links().take(1) {
+            let link = crate::registry::Link { devices: Vec::new(), ..link.clone() };
+            registry.add_link(link).expect("a new name");
+        }
+        for (_, device) in sample::registry().devices().take(1) {
+            let device = crate::registry::Device { sensors: Vec::new(), ..device.clone() };
+            registry.add_device(device).expect("a new name");
+        }
+        let mut sensor = sample::sensor("A_LINE1_001", DataType::I16, WordOrder::Abcd);
+        sensor.read.scaling =
+            crate::quantity::Scaling::new("0.1".parse().expect("a scale"), 0.into()).expect("a scaling");
+        change(&mut sensor.rules);
+        let index = registry.add_sensor(sensor).expect("a new name");
+        let board = Board::new(Arc::new(registry));
+        let start = crate::clock::now();
+        let answer = |(second, tenth): (usize, &u16)| {
+            let ahead = Duration::from_secs(second as u64);
+            let at = Stamp { instant: start.instant + ahead, wall: start.wall + ahead };
+            let sample = board.registry.sensor(index).interpret(&[*tenth], at).expect("a value");
+            board.sensor_answered(index, sample, Duration::from_secs(60));
+            board.try_next_change().is_some()
+        };
+        tenths.iter().enumerate().map(answer).collect()
+    }
+
+    #[test]
+    fn a_dead_band_counts_from_what_was_last_published_and_not_from_the_last_read() {
+        let band = |rules: &mut crate::registry::rules::Rules| rules.dead_band = "0.2".parse().ok();
+        assert_eq!(
+            published(band, &[100, 101, 102, 103, 103, 101, 100]),
+            [true, false, false, true, false, false, true],
+            "a slow drift is published, too"
+        );
+        assert_eq!(published(|_| (), &[100, 101, 101, 102]), [true, true, false, true]);
+        assert_eq!(published(band, &[100; 61]).iter().filter(|published| **published).count(), 2, "and once a minute");
+    }
+
+    #[test]
+    fn a_leap_is_published_as_a_failure_and_its_confirmation_as_a_value() {
+        let rate = |rules: &mut crate::registry::rules::Rules| rules.max_rate = "1".parse().ok();
+        assert_eq!(published(rate, &[100, 500, 500, 500]), [true, true, true, false]);
+    }
+}

@@ -277,7 +277,10 @@ fn fits_one_read(field: &Field<'_, '_>, spec: &ReadSpec, max_registers: Option<u
     let count = spec.count();
     let Some(most) = max_registers.filter(|most| !spec.table.is_bits() && count > *most) else { return true };
     field.fault_of_key(
-        format!("this value has {count} registers, and the device gives {most} at once"),
+        match spec.factor {
+            None => format!("this value has {count} registers, and the device gives {most} at once"),
+            Some(_) => format!("this value and its factor take {count} registers, and the device gives {most} at once"),
+        },
         format!("raise max_registers of the device to {count}, if it can do that"),
     );
     false
@@ -295,7 +298,7 @@ fn valid(field: &Field<'_, '_>, kind: Option<Kind<'_>>, engineering: Option<Rang
     if let Some(range) = outside {
         field.warn(
             format!(
-                "the range [{}, {}] goes beyond what is valid, and there a value is never out of range but none",
+                "the range [{}, {}] goes beyond what is valid, so that a value out there is none at all",
                 range.low(),
                 range.high()
             ),

@@ -64,7 +64,11 @@ fn states(field: &Field<'_, '_>, data_type: Option<DataType>) -> Option<Names> {
         field.fault(format!("{MOST_STATES} states are the most"), "keep those that the device's manual names");
         return None;
     }
-    let mut names: Vec<_> = each(&entries, least..=most, data_type)?
+    let lack = match data_type {
+        DataType::Bits { .. } => "these bits hold no".to_owned(),
+        _ => format!("{data_type} holds no"),
+    };
+    let mut names: Vec<_> = each(&entries, least..=most, &lack)?
         .into_iter()
         .map(|(number, name)| Arc::new(Named { number, name: name.into() }))
         .collect();
@@ -81,7 +85,7 @@ fn flags(field: &Field<'_, '_>, data_type: Option<DataType>) -> Option<Names> {
         return None;
     };
     let highest = i128::from(data_type.registers()) * 16 - 1;
-    let named = each(&entries, 0..=highest, data_type)?;
+    let named = each(&entries, 0..=highest, &format!("{data_type} has no bit"))?;
     let mut seen = HashSet::new();
     for ((_, name), entry) in named.iter().zip(&entries) {
         if !seen.insert(name) {
@@ -118,18 +122,18 @@ fn entries<'a, 'i>(field: &Field<'a, 'i>) -> Option<Vec<Entry<'a, 'i>>> {
 }
 
 /// Each number and name; every wrong one is noted.
-fn each(entries: &[Entry<'_, '_>], bounds: RangeInclusive<i128>, data_type: DataType) -> Option<Vec<(i128, String)>> {
-    let read: Vec<_> = entries.iter().map(|entry| number(entry, &bounds, data_type).zip(name(&entry.1))).collect();
+fn each(entries: &[Entry<'_, '_>], bounds: RangeInclusive<i128>, lack: &str) -> Option<Vec<(i128, String)>> {
+    let read: Vec<_> = entries.iter().map(|entry| number(entry, &bounds, lack).zip(name(&entry.1))).collect();
     read.into_iter().collect()
 }
 
-fn number((key, field): &Entry<'_, '_>, bounds: &RangeInclusive<i128>, data_type: DataType) -> Option<i128> {
+fn number((key, field): &Entry<'_, '_>, bounds: &RangeInclusive<i128>, lack: &str) -> Option<i128> {
     let number = key.parse::<i128>().ok().filter(|number| number.to_string() == *key);
     let inside = number.filter(|number| bounds.contains(number));
     if inside.is_none() {
         let (least, most) = (bounds.start(), bounds.end());
         let message = match number {
-            Some(_) => format!("{data_type} has no {key} here"),
+            Some(_) => format!("{lack} {key}"),
             None => format!("{key} is no whole number, or has leading zeros"),
         };
         field.fault_of_key(message, format!("use {least} to {most}"));

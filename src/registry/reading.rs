@@ -350,6 +350,38 @@ mod tests {
         Sample::new(Value::Integer(number), &[number as u16], true, stamp(at))
     }
 
+    /// Offers `(second, number)` to a sensor that moves at most 2 a second, and says which were taken.
+    fn taken(offered: &[(u64, i128)]) -> Vec<bool> {
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        let offer = |(second, number): &(u64, i128)| {
+            let sample = sample(*number, start + Duration::from_secs(*second));
+            let admitted = state.admits(&sample, Some(Decimal::TWO));
+            if admitted {
+                state.answered(sample);
+            }
+            admitted
+        };
+        offered.iter().map(offer).collect()
+    }
+
+    #[test]
+    fn case_c12_a_single_sample_that_leaps_is_refused_and_a_real_step_is_taken_at_the_next_read() {
+        assert_eq!(taken(&[(0, 0), (1, 2), (2, 131_071), (3, 4)]), [true, true, false, true]);
+        assert_eq!(taken(&[(0, 0), (1, 500), (2, 501), (3, 502)]), [true, false, true, true]);
+        assert_eq!(taken(&[(0, 0), (1, 500), (2, 9000), (3, 700)]), [true, false, false, false]);
+    }
+
+    #[test]
+    fn a_value_may_have_moved_far_while_nobody_looked() {
+        assert_eq!(taken(&[(0, 0), (10, 20), (20, 41), (100, 180)]), [true, true, false, true]);
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        state.answered(sample(0, start));
+        assert!(state.admits(&sample(2, start + Duration::from_millis(5)), Some(Decimal::TWO)), "within a second");
+        assert!(state.admits(&sample(900, start), None), "a sensor without a rate");
+    }
+
     #[test]
     fn a_value_older_than_allowed_is_no_answer() {
         let start = Instant::now();

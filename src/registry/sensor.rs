@@ -248,3 +248,104 @@ impl Sensor {
         self.read.encoding.decode(words.get(..registers)?).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Instant, SystemTime};
+
+    use super::*;
+    use crate::modbus::words::{DataType, WordOrder};
+    use crate::sim::sample;
+
+    fn value(sensor: &Sensor, words: &[u16]) -> Result<(String, bool), Fault> {
+        let now = Stamp { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let sample = sensor.interpret(words, now)?;
+        let aged = sample.at(now.instant);
+        Ok((aged.value().to_string(), aged.in_range()))
+    }
+
+    fn scaled(data_type: DataType, scale: &str) -> Sensor {
+        let mut sensor = sample::sensor("A_LINE1_001", data_type, WordOrder::Abcd);
+        sensor.read.scaling = Scaling::new(scale.parse().expect("a scale"), 0.into()).expect("a scaling");
+        sensor
+    }
+
+    #[test]
+    fn case_c04_codes_for_no_value_give_none_whatever_sign_and_scale_make_of_them() {
+        let check = |data_type, scale, code, words: &[u16], expected: Result<&str, Fault>| {
+            let mut sensor = scaled(data_type, scale);
+            sensor.no_value = vec![NoValueCode(code)];
+            assert_eq!(value(&sensor, words), expected.map(|text| (text.into(), true)));
+        };
+        check(DataType::I32, "1", 0x8000_0000, &[0x8000, 0], Err(Fault::NoValue));
+        check(DataType::I32, "1", 0x8000_0000, &[0, 0x07D9], Ok("2009"));
+        check(DataType::I32, "1", 0x8000_0000, &[0xFFFF, 0xFFFF], Ok("-1"));
+        check(DataType::U32, "0.01", 0xFFFF_FFFF, &[0xFFFF, 0xFFFF], Err(Fault::NoValue));
+        check(DataType::U64, "1", u64::MAX, &[0xFFFF; 4], Err(Fault::NoValue));
+    }
+
+    #[test]
+    fn case_c06_nan_and_infinity_are_no_values() {
+        let sensor = scaled(DataType::F32, "1");
+        for words in [[0x7FC0, 0], [0xFFC0, 0], [0x7F80, 0], [0xFF80, 0]] {
+            assert_eq!(value(&sensor, &words), Err(Fault::NotANumber), "{words:04X?}");
+        }
+        assert_eq!(value(&sensor, &[0x41AC, 0]), Ok(("21.5".into(), true)));
+    }
+
+    #[test]
+    fn case_c07_value_and_factor_are_found_wherever_they_stand_in_the_answer() {
+        let check = |value_at: u16, factor_at: u16, words: &[u16], expected: &str| {
+            let mut sensor = scaled(DataType::I16, "1");
+            sensor.read.address = value_at;
+            sensor.read = sensor.read.with_factor_at(factor_at).expect("near enough");
+            let read = sensor.read;
+            assert_eq!((read.address, usize::from(read.count())), (value_at.min(factor_at), words.len()));
+            assert_eq!((read.value_address(), read.factor_address()), (value_at, Some(factor_at)));
+            assert_eq!(value(&sensor, words), Ok((expected.into(), true)));
+            let now = Stamp { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+            let sample = sensor.interpret(words, now).expect("a value");
+            let kept = sample.at(now.instant).words().to_vec();
+            assert_eq!(kept, [6103, 0xFFFF], "the value's register and its factor's, and none between");
+            assert_eq!(sensor.raw_value(&kept), Some(Value::Integer(6103)));
+            assert_eq!(value(&sensor, &words[1..]), Err(Fault::NotANumber), "an answer too short");
+        };
+        check(100, 101, &[6103, 0xFFFF], "610.3");
+        check(100, 104, &[6103, 7, 8, 9, 0xFFFF], "610.3");
+        check(104, 100, &[0xFFFF, 7, 8, 9, 6103], "610.3");
+        check(65_535, 65_534, &[0xFFFF, 6103], "610.3");
+        let far = scaled(DataType::I16, "1").read;
+        assert!(far.with_factor_at(224).is_some());
+        assert_eq!(far.with_factor_at(225), None, "no read of 126 registers exists");
+    }
+
+    #[test]
+    fn case_c09_a_64_bit_counter_keeps_its_last_digit() {
+        let check = |data_type, scale, words: [u16; 4], expected: &str| {
+            assert_eq!(value(&scaled(data_type, scale), &words), Ok((expected.into(), true)));
+        };
+        check(DataType::U64, "1", [0x0020, 0, 0, 1], "9007199254740993");
+        check(DataType::I64, "1", [0xFFDF, 0xFFFF, 0xFFFF, 0xFFFF], "-9007199254740993");
+        check(DataType::U64, "1", [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE], "18446744073709551614");
+        check(DataType::U64, "0.001", [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE], "18446744073709551.614");
+    }
+
+    #[test]
+    fn case_c12_a_value_that_cannot_be_is_none_and_one_out_of_range_is_uncertain() {
+        let mut sensor = scaled(DataType::U32, "0.1");
+        sensor.range = Range::new(0.0, 10_000.0);
+        sensor.rules.valid = Range::new(0.0, 15_000.0);
+        assert_eq!(value(&sensor, &[0x0003, 0x0001]), Err(Fault::Implausible), "19660.9");
+        assert_eq!(value(&sensor, &[0, 9999]), Ok(("999.9".into(), true)));
+        assert_eq!(value(&sensor, &[0x0001, 0xADB1]), Ok(("11000.1".into(), false)));
+        assert_eq!(value(&sensor, &[0x0002, 0x49F0]), Ok(("15000".into(), false)), "the end belongs to it");
+    }
+
+    #[test]
+    fn case_c15_scaled_values_have_no_noise_digits() {
+        let text = |sensor: &Sensor, words: &[u16]| value(sensor, words).expect("a value").0;
+        assert_eq!(text(&scaled(DataType::F32, "1"), &[0x4369, 0x199A]), "233.1");
+        assert_eq!(text(&scaled(DataType::U16, "0.1"), &[3]), "0.3");
+        assert_eq!(text(&scaled(DataType::I16, "0.1"), &[0x44]), "6.8");
+    }
+}

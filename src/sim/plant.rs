@@ -285,10 +285,20 @@ impl Plant {
                 self.place_words(*index, asked.address, &mut words, at);
             }
         }
+        self.place_heartbeat(device, asked, &mut words, at);
         if asked.table.is_bits() {
             return Answer::Bits(words.iter().map(|word| *word != 0).collect());
         }
         Answer::Registers(words)
+    }
+
+    /// Writes the device's heartbeat, which counts seconds, over what else is there.
+    fn place_heartbeat(&self, device: DeviceIndex, asked: Asked, words: &mut [u16], at: Duration) {
+        let Some(heartbeat) = self.registry.device(device).heartbeat else { return };
+        let offset = heartbeat.address.checked_sub(asked.address).filter(|_| heartbeat.table == asked.table);
+        let Some(slot) = offset.and_then(|offset| words.get_mut(usize::from(offset))) else { return };
+        let beats = at.as_secs() as u16;
+        *slot = if asked.table.is_bits() { beats & 1 } else { beats };
     }
 
     /// Writes a sensor's words over those that start at `first`, as far as they overlap.
@@ -323,6 +333,12 @@ fn extents(registry: &Registry, device: DeviceIndex, strict_gaps: bool) -> Vec<(
         .iter()
         .map(|sensor| registry.sensor(*sensor).read)
         .map(|read| (read.table, read.address.into(), u32::from(read.address) + u32::from(read.count())))
+        .chain(
+            registry
+                .device(device)
+                .heartbeat
+                .map(|beat| (beat.table, beat.address.into(), u32::from(beat.address) + 1)),
+        )
         .collect();
     named.sort();
     let mut extents: Vec<(Table, u32, u32)> = Vec::new();

@@ -246,7 +246,9 @@ impl Kind<'_> {
 /// Whether a value of several registers starts where the device says that such values start.
 fn is_aligned(read: &TableReader<'_, '_>, spec: &ReadSpec, align: Option<u16>) -> bool {
     let address = spec.value_address();
-    let Some(align) = align.filter(|align| spec.encoding.registers() > 1 && address % align != 0) else { return true };
+    let Some(align) = align.filter(|align| spec.encoding.registers() > 1 && !address.is_multiple_of(*align)) else {
+        return true;
+    };
     let key = if read.optional("address").is_some() { "address" } else { "reference" };
     let (below, above) = (address - address % align, address.saturating_add(align - address % align));
     if let Some(field) = read.optional(key) {

@@ -19,6 +19,20 @@ pub struct Heartbeat {
     pub max_unchanged: Duration,
 }
 
+impl Heartbeat {
+    /// The request that must be made for the heartbeat alone, if none of the device's other ones reads it along.
+    pub fn missing_in(&self, mut requests: impl Iterator<Item = ReadRequest>) -> Option<ReadRequest> {
+        let is_read = requests.any(|request| self.offset_in(request).is_some());
+        if is_read { None } else { ReadRequest::new(self.table, self.address, 1).ok() }
+    }
+
+    /// Where in the answer to a request the register is.
+    fn offset_in(&self, request: ReadRequest) -> Option<u16> {
+        let offset = self.address.checked_sub(request.address())?;
+        (request.table() == self.table && offset < request.count()).then_some(offset)
+    }
+}
+
 /// What is known of a device's heartbeat. Belongs to the task of the device's link.
 #[derive(Clone, Copy, Debug)]
 pub struct HeartbeatWatch {
@@ -44,7 +58,7 @@ impl HeartbeatWatch {
     /// A register that was not read for longer than it may stand still, because the device was away or nobody asked, begins
     /// anew: it cannot be told whether it stood still meanwhile.
     pub fn heard(&mut self, request: ReadRequest, reply: &ReadReply, at: Instant) {
-        let Some(offset) = self.offset_in(request) else { return };
+        let Some(offset) = self.heartbeat.offset_in(request) else { return };
         let word = match reply {
             ReadReply::Registers(_) => reply.registers(offset, 1).and_then(|words| words.first().copied()),
             ReadReply::Bits(_) => reply.bit(offset).map(u16::from),
@@ -62,11 +76,6 @@ impl HeartbeatWatch {
     pub fn is_frozen(&self) -> bool {
         self.last
             .is_some_and(|last| last.seen_at.saturating_duration_since(last.changed_at) > self.heartbeat.max_unchanged)
-    }
-
-    fn offset_in(&self, request: ReadRequest) -> Option<u16> {
-        let offset = self.heartbeat.address.checked_sub(request.address())?;
-        (request.table() == self.heartbeat.table && offset < request.count()).then_some(offset)
     }
 }
 
@@ -102,6 +111,14 @@ mod tests {
     fn a_beating_device_is_believed_and_so_is_one_that_comes_back_after_a_pause() {
         assert_eq!(course(&[(0, 1), (20, 2), (40, 3), (60, 4)]), [false; 4]);
         assert_eq!(course(&[(0, 1), (3600, 1), (3620, 1), (3631, 1)]), [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_heartbeat_that_no_request_reads_along_needs_one_of_its_own() {
+        let request = |table, address, count| ReadRequest::new(table, address, count).expect("a request");
+        let beside = [request(Table::Holding, 0, 11), request(Table::Input, 11, 1), request(Table::Holding, 12, 5)];
+        assert_eq!(HEARTBEAT.missing_in(beside.into_iter()), Some(request(Table::Holding, 11, 1)));
+        assert_eq!(HEARTBEAT.missing_in([request(Table::Holding, 0, 12)].into_iter()), None);
     }
 
     #[test]

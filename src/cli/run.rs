@@ -16,7 +16,8 @@ use crate::service::{Notifier, watchdog_interval};
 /// Run the gateway until it is told to stop (SIGTERM, SIGINT).
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  fieldgate run /etc/fieldgate/fieldgate.toml\n  fieldgate --log debug run --config ./line1.toml"
+    after_help = "Examples:\n  fieldgate run /etc/fieldgate/fieldgate.toml\n  fieldgate --log debug run --config ./line1.toml\n\n\
+        Exit codes: 0 it was told to stop, 1 it could not go on, 2 the configuration is wrong or cannot be read."
 )]
 pub struct RunArgs {
     #[command(flatten)]
@@ -30,7 +31,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub fn main(args: &RunArgs) -> Exit {
     let config = match load(args.config.path()) {
         Ok(config) => Arc::new(config),
-        Err(exit) => return exit,
+        // One that is not there, or may not be read, mends itself as little as a wrong one: no service should try again.
+        Err(_) => return Exit::Usage,
     };
     runtime().block_on(run(config))
 }

@@ -8,6 +8,7 @@ use rust_decimal::Decimal;
 use super::field::Field;
 use super::id_format::IdFormat;
 use super::keys;
+use super::limits::{fits_one_read, read_limits};
 use super::links::LinkDraft;
 use super::place::place;
 use super::read_spec::{is_number, no_value_code, read_spec};
@@ -19,7 +20,7 @@ use crate::quantity::{Range, Unit};
 use crate::registry::heartbeat::Heartbeat;
 use crate::registry::rules::{Names, Rules};
 use crate::registry::search::nearest;
-use crate::registry::sensor::ReadSpec;
+use crate::registry::sensor::{ReadLimits, ReadSpec};
 use crate::registry::{Device, DeviceIndex, LinkIndex, Sensor};
 
 /// What is known of a device, as far as it could be understood.
@@ -73,12 +74,11 @@ fn device<'a, 'i>(
     let poll = table.optional("poll_every");
     let poll_bounds = Duration::from_millis(10)..=Duration::from_secs(86_400);
     let poll_every = poll.map_or(Some(Duration::from_secs(1)), |field| field.duration(poll_bounds));
-    let max_registers = table.optional("max_registers").map_or(Some(125), |field| max_registers(&field));
-    let across_gaps = table.optional("read_across_gaps").map_or(Some(true), |field| field.boolean());
+    let limits = read_limits(&table);
     let name = table.optional("name").map_or(Some(String::new()), |field| field.prose(LONGEST_NAME));
     let align = table.optional("align").map_or(Some(1), |field| alignment(&field));
     let heartbeat = table.optional("heartbeat").map(|field| heartbeat(&field, poll_every));
-    let known = DeviceOfSensors { index, poll_every, max_registers, align, id_format };
+    let known = DeviceOfSensors { index, poll_every, limits: limits.as_ref(), align, id_format };
     let tables = table.tables("sensor", &keys::SENSOR);
     if tables.is_empty() && table.optional("sensor").is_none() {
         table.warn("this device has no sensors, and is never read", "add [[device.sensor]]");
@@ -91,8 +91,7 @@ fn device<'a, 'i>(
             link: link?,
             unit: unit?,
             poll_every: poll_every?,
-            max_registers: max_registers?,
-            read_across_gaps: across_gaps?,
+            limits: limits.clone()?,
             heartbeat: given(heartbeat)?,
             sensors: Vec::new(),
         })
@@ -127,11 +126,6 @@ fn unit(field: &Field<'_, '_>, is_serial: Option<bool>) -> Option<u8> {
         return None;
     }
     u8::try_from(unit).ok()
-}
-
-fn max_registers(field: &Field<'_, '_>) -> Option<u16> {
-    let count = field.integer("the most registers that Modbus lets one read ask for", 1..=125)?;
-    u16::try_from(count).ok()
 }
 
 fn alignment(field: &Field<'_, '_>) -> Option<u16> {
@@ -173,7 +167,7 @@ fn heartbeat(field: &Field<'_, '_>, poll_every: Option<Duration>) -> Option<Hear
 struct DeviceOfSensors<'f> {
     index: DeviceIndex,
     poll_every: Option<Duration>,
-    max_registers: Option<u16>,
+    limits: Option<&'f ReadLimits>,
     align: Option<u16>,
     id_format: Option<&'f IdFormat>,
 }
@@ -188,8 +182,7 @@ fn sensor<'a, 'i>(table: TableReader<'a, 'i>, device: &DeviceOfSensors<'_>) -> S
     let read = read.and_then(|field| {
         let reader = field.table(&keys::READ)?;
         let (spec, names) = read_spec(&reader)?;
-        let is_possible =
-            fits_one_read(&field, &spec, device.max_registers) && is_aligned(&reader, &spec, device.align);
+        let is_possible = fits_one_read(&field, &spec, device.limits) && is_aligned(&reader, &spec, device.align);
         is_possible.then_some((spec, names))
     });
     let (read, names) = read.unzip();
@@ -273,19 +266,6 @@ fn sensor_id(field: &Field<'_, '_>, format: Option<&IdFormat>) -> Option<SensorI
     };
     field.fault(format!("sensor ids of this plant have the form {format}"), suggestion);
     None
-}
-
-fn fits_one_read(field: &Field<'_, '_>, spec: &ReadSpec, max_registers: Option<u16>) -> bool {
-    let count = spec.count();
-    let Some(most) = max_registers.filter(|most| !spec.table.is_bits() && count > *most) else { return true };
-    field.fault_of_key(
-        match spec.factor {
-            None => format!("this value has {count} registers, and the device gives {most} at once"),
-            Some(_) => format!("this value and its factor take {count} registers, and the device gives {most} at once"),
-        },
-        format!("raise max_registers of the device to {count}, if it can do that"),
-    );
-    false
 }
 
 fn engineering_unit(field: &Field<'_, '_>) -> Option<Unit> {

@@ -47,12 +47,16 @@ pub(super) const DEVICE: TableKeys = TableKeys {
         "unit",
         "poll_every",
         "max_registers",
+        "max_bits",
         "read_across_gaps",
+        "merge",
+        "forbidden",
         "align",
         "heartbeat",
         "sensor",
     ],
 };
+pub(super) const FORBIDDEN: TableKeys = TableKeys { name: "device.forbidden", keys: &["table", "first", "last"] };
 pub(super) const HEARTBEAT: TableKeys =
     TableKeys { name: "device.heartbeat", keys: &["table", "address", "reference", "max_unchanged"] };
 pub(super) const SENSOR: TableKeys = TableKeys {
@@ -93,8 +97,21 @@ pub(super) const SCALE_REGISTER: TableKeys =
     TableKeys { name: "device.sensor.read.scale_register", keys: &["address", "reference"] };
 
 /// All tables, in the order of a file.
-pub(super) const ALL: [&TableKeys; 12] =
-    [&FILE, &GATEWAY, &BROKER, &PUBLISH, &CALLS, &SENSORS, &LINK, &DEVICE, &HEARTBEAT, &SENSOR, &READ, &SCALE_REGISTER];
+pub(super) const ALL: [&TableKeys; 13] = [
+    &FILE,
+    &GATEWAY,
+    &BROKER,
+    &PUBLISH,
+    &CALLS,
+    &SENSORS,
+    &LINK,
+    &DEVICE,
+    &FORBIDDEN,
+    &HEARTBEAT,
+    &SENSOR,
+    &READ,
+    &SCALE_REGISTER,
+];
 
 /// What other tools and manuals call the same thing, where the letters alone would not lead there.
 const OTHER_WORDS: [(&str, &str); 34] = [
@@ -167,7 +184,7 @@ impl TableKeys {
 
 /// Whether there may be several tables of that name.
 pub(super) fn is_list(name: &str) -> bool {
-    matches!(name, "link" | "device" | "sensor")
+    matches!(name, "link" | "device" | "sensor" | "forbidden")
 }
 
 /// How a table is written.
@@ -176,7 +193,7 @@ pub(super) fn example_of(table: &TableKeys) -> String {
         "device.sensor.read" => "write { table = \"holding\", address = 100, type = \"u16\" }".into(),
         "device.sensor.read.scale_register" => "write { address = 101 }".into(),
         "device.heartbeat" => "write { table = \"holding\", address = 10, max_unchanged = \"30s\" }".into(),
-        "link" | "device" | "device.sensor" => format!("write [[{}]]", table.name),
+        "link" | "device" | "device.sensor" | "device.forbidden" => format!("write [[{}]]", table.name),
         name => format!("write [{name}]"),
     }
 }

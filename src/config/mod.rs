@@ -11,6 +11,7 @@ pub mod fault;
 mod field;
 pub mod id_format;
 mod keys;
+mod limits;
 mod links;
 mod names;
 mod parse;

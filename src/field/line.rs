@@ -226,6 +226,9 @@ impl Line {
                 (frame, on_the_line)
             }
         };
+        if matches!(self.framing, Framing::Rtu(_)) && connection.transport.discard_input().is_err() {
+            return Err(gone(&self.endpoint, closed));
+        }
         let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
         match tokio::time::timeout_at(deadline, connection.transport.write_all(&frame)).await {
             Ok(Ok(())) => {}

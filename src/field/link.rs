@@ -76,7 +76,7 @@ pub(super) struct LinkTask {
     devices: HashMap<DeviceIndex, Health>,
     link_failures: u32,
     at_least_every: Duration,
-    pledge: Pledge,
+    pub(super) pledge: Pledge,
 }
 
 /// What the task knows of a device of its link.
@@ -282,8 +282,8 @@ impl LinkTask {
                 health.without_value.push(index);
                 let fault = self.board.look(index, |state| state.fault());
                 let device = &self.registry.device(sensor.device).id;
-                let error = fault.map(|fault| format!("{fault:?}"));
-                warn!(sensor_id = %sensor.id, %device, error, "the device answers, but has no value for the sensor");
+                let error = fault.map(|fault| fault.reason(true));
+                warn!(sensor_id = %sensor.id, %device, error, detail = ?fault, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }
@@ -308,7 +308,9 @@ impl LinkTask {
         });
         if was_away || first {
             let name = &self.registry.device(device).id;
-            info!(device = %name, link = %self.link_id(), "the device answers{}", if was_away { " again" } else { "" });
+            let sensor_ids = sensor_ids(&self.registry, device);
+            let again = if was_away { " again" } else { "" };
+            info!(device = %name, link = %self.link_id(), sensor_ids, "the device answers{again}");
         }
         if was_away {
             self.schedule.wake(device, at.instant);
@@ -356,7 +358,7 @@ impl LinkTask {
         let Some(health) = self.devices.get_mut(&device) else { return };
         if health.cause != Some(cause) {
             warn!(device = %name, link = %registry.link(self.link).id, error = cause.name(), detail = %chain(err),
-                "the device is offline");
+                sensor_ids = sensor_ids(&registry, device), "the device is offline");
         }
         health.failures += 1;
         health.cause = Some(cause);
@@ -384,6 +386,13 @@ impl LinkTask {
     fn link_id(&self) -> &crate::ids::LinkId {
         &self.registry.link(self.link).id
     }
+}
+
+/// The sensors of a device, for the log.
+fn sensor_ids(registry: &Registry, device: DeviceIndex) -> String {
+    let ids: Vec<&str> =
+        registry.device(device).sensors.iter().map(|index| registry.sensor(*index).id.as_str()).collect();
+    ids.join(" ")
 }
 
 /// Hands the words of one sensor out of a reply; a bit becomes one word.

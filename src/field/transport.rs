@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use futures::FutureExt;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
@@ -69,6 +70,21 @@ impl Transport {
             Transport::Serial(stream) => stream.read(buffer).await,
             Transport::Pipe(stream) => stream.read(buffer).await,
         }
+    }
+
+    /// Throws away what came unasked, without waiting: what is read after the next request must be an answer to it.
+    pub fn discard_input(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 256];
+        // A line that never falls silent is found out by the request that follows.
+        for _ in 0..16 {
+            match self.read(&mut buffer).now_or_never() {
+                None => break,
+                Some(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(Ok(_)) => {}
+                Some(Err(err)) => return Err(err),
+            }
+        }
+        Ok(())
     }
 
     /// Writes all of it.

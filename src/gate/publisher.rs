@@ -162,10 +162,7 @@ impl Publisher {
         let device = self.registry.device(sensor.device);
         let now = clock::now();
         reading.clear();
-        self.board.look(index, |state| {
-            // Texts and numbers into memory: neither can fail.
-            let _ = serde_json::to_writer(&mut *reading, &Reading::of(sensor, state, now));
-        });
+        self.board.look(index, |state| Reading::of(sensor, state, now).write(reading));
         topics.reading(&device.id, &sensor.id)
     }
 

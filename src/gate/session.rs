@@ -236,14 +236,19 @@ impl Session {
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
         let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
-            // The client asks for a sign of life after each keep-alive, and gives up the connection without one.
-            self.pledge.within(self.settings.keep_alive * 2);
+            // An idle client asks for a sign of life after each keep-alive, which is an event. None for longer than that: the
+            // broker takes nothing more, and the client waits for it to, without looking at the time.
+            let patience = self.settings.keep_alive * 2;
+            self.pledge.within(patience);
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
                 // In this order: there is an event for each packet that was sent, and mostly one is there already.
                 tokio::select! {
                     biased;
                     event = &mut poll, if !stop.is_cancelled() => event,
+                    () = sleep(patience), if !stop.is_cancelled() => {
+                        return Some(Trouble::Away { said: "it takes nothing any more".into() });
+                    }
                     () = &mut stopped => {
                         // The farewell waits in a queue of its own, and the poll under way will find it.
                         let _ = client.try_disconnect_with_timeout(LAST_ACKS);

@@ -28,7 +28,7 @@ use crate::modbus::words::{DataType, Encoding, WordOrder};
 use crate::quantity::{Finite, Scaling, Value};
 use crate::registry::reading::Sample;
 use crate::registry::rules::Rules;
-use crate::registry::sensor::{Endpoint, ReadSpec};
+use crate::registry::sensor::{Endpoint, ReadLimits, ReadSpec};
 use crate::registry::{Device, Link, Registry, Sensor};
 
 /// One link, one device `press-plc`, two sensors `A_LINE1_042` and `A_LINE1_043`.
@@ -50,8 +50,7 @@ pub fn registry() -> Registry {
         link,
         unit: 1,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
         heartbeat: None,
         sensors: Vec::new(),
     };

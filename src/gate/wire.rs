@@ -3,15 +3,16 @@
 //! Pure functions of a state and a moment, so that topics, tool results and tests have one shape from one place. A value
 //! comes out of here only while it is fresh; an old one stands apart, under `last_good`, with its own time.
 
+mod members;
+
 use std::time::{Duration, SystemTime};
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use self::members::{Member, Members, Shape, Told, member};
 use crate::clock::{Rfc3339, rfc3339, wall_of};
-use crate::ids::{GatewayId, SensorId};
+use crate::ids::GatewayId;
 use crate::modbus::words::DataType;
-use crate::quantity::Value as Number;
 use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 
@@ -19,89 +20,80 @@ use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 ///
 /// `value` is set for `good` and for `uncertain/out_of_range`, and null for everything else. What is not fresh has `since`
 /// when it failed, and `last_good` where there was ever a value.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    sensor_id: &'a SensorId,
-    value: Option<&'a Number>,
-    /// Left out unless the sensor's numbers have names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<Number>,
-    unit: Option<&'a str>,
-    #[serde(rename = "type")]
-    data_type: &'static str,
-    max_age_ms: u64,
+    sensor: &'a Sensor,
     quality: Quality,
     reason: Option<&'static str>,
-    status: &'static str,
-    timestamp: Option<Rfc3339>,
-    age_ms: Option<u64>,
-    raw: Option<Words<'a>>,
-    seq: Option<u64>,
-    /// Left out where there is a value, null where it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<Option<Rfc3339>>,
-    /// Left out where there is a value, null where there never was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_good: Option<Option<LastGood<'a>>>,
+    /// The value, where it is fresh.
+    fresh: Option<Aged<'a>>,
+    /// What is known of the last value, where there is none now.
+    missing: Option<Missing<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct Missing<'a> {
+    since: Option<Stamp>,
+    last: Option<Aged<'a>>,
+}
+
+impl Shape for Reading<'_> {
+    fn tell<M: Members>(&self, to: &mut M) -> Result<(), M::Error> {
+        let fresh = self.fresh.as_ref();
+        let known = fresh.or(self.missing.as_ref().and_then(|missing| missing.last.as_ref()));
+        member!(to, "sensor_id", Member::Plain(self.sensor.id.as_str()));
+        member!(to, "value", Member::or_null(fresh, |fresh| Member::Number(fresh.value())));
+        put_number(to, self.sensor, fresh)?;
+        member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
+        member!(to, "type", Member::Plain(type_name(self.sensor.read.encoding.data_type)));
+        member!(to, "max_age_ms", Member::Count(millis(self.sensor.max_age)));
+        member!(to, "quality", Member::Plain(self.quality.name()));
+        member!(to, "reason", Member::or_null(self.reason, Member::Plain));
+        member!(to, "status", Member::Plain(self.quality.status()));
+        member!(to, "timestamp", Member::or_null(fresh, |fresh| time_of(fresh.read_at())));
+        member!(to, "age_ms", Member::or_null(fresh, |fresh| Member::Count(millis(fresh.age()))));
+        member!(to, "raw", Member::or_null(fresh, |fresh| Member::Words(fresh.words())));
+        member!(to, "seq", Member::or_null(known, |known| Member::Count(known.seq())));
+        let Some(missing) = &self.missing else { return Ok(()) };
+        member!(to, "since", Member::or_null(missing.since, time_of));
+        let last = missing.last.as_ref().map(|last| LastGood { sensor: self.sensor, last });
+        to.put_object("last_good", "\"last_good\":", last.as_ref())
+    }
+}
+
+fn time_of<'a>(stamp: Stamp) -> Member<'a> {
+    Member::Time(Rfc3339::of(stamp.wall))
 }
 
 impl<'a> Reading<'a> {
     /// What a sensor's state says now.
     pub fn of(sensor: &'a Sensor, state: &'a SensorState, now: Stamp) -> Reading<'a> {
         match state.fresh(now.instant, sensor.max_age) {
-            Ok(fresh) => Reading::with_value(sensor, &fresh),
-            Err(missing) => Reading::without_value(sensor, &missing),
+            Ok(fresh) => Reading::with_value(sensor, fresh),
+            Err(missing) => Reading::without_value(sensor, missing),
         }
     }
 
-    fn with_value(sensor: &'a Sensor, fresh: &Aged<'a>) -> Reading<'a> {
+    fn with_value(sensor: &'a Sensor, fresh: Aged<'a>) -> Reading<'a> {
         let (quality, reason) =
             if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
-        Reading {
-            value: Some(fresh.value()),
-            number: number_of(sensor, fresh),
-            timestamp: Some(Rfc3339::of(fresh.read_at().wall)),
-            age_ms: Some(millis(fresh.age())),
-            raw: Some(Words(fresh.words())),
-            seq: Some(fresh.seq()),
-            ..Reading::empty(sensor, quality, reason)
-        }
+        Reading { sensor, quality, reason, fresh: Some(fresh), missing: None }
     }
 
-    fn without_value(sensor: &'a Sensor, missing: &NoValueNow<'a>) -> Reading<'a> {
+    fn without_value(sensor: &'a Sensor, missing: NoValueNow<'a>) -> Reading<'a> {
         let (quality, reason, since, last) = match missing {
             NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
             NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
             NoValueNow::Failed { fault, since, last } => {
-                (quality_of(*fault), fault.reason(last.is_some()), Some(since), last.as_ref())
+                (quality_of(fault), fault.reason(last.is_some()), Some(since), last)
             }
         };
-        Reading {
-            seq: last.map(Aged::seq),
-            since: Some(since.map(|since| Rfc3339::of(since.wall))),
-            last_good: Some(last.map(|last| LastGood::of(sensor, last))),
-            ..Reading::empty(sensor, quality, Some(reason))
-        }
+        Reading { sensor, quality, reason: Some(reason), fresh: None, missing: Some(Missing { since, last }) }
     }
 
-    fn empty(sensor: &'a Sensor, quality: Quality, reason: Option<&'static str>) -> Reading<'a> {
-        Reading {
-            sensor_id: &sensor.id,
-            value: None,
-            number: None,
-            unit: unit(sensor),
-            data_type: type_name(sensor.read.encoding.data_type),
-            max_age_ms: millis(sensor.max_age),
-            quality,
-            reason,
-            status: quality.status(),
-            timestamp: None,
-            age_ms: None,
-            raw: None,
-            seq: None,
-            since: None,
-            last_good: None,
-        }
+    /// Writes it as JSON text.
+    pub fn write(&self, text: &mut Vec<u8>) {
+        members::write(self, text);
     }
 }
 
@@ -110,77 +102,52 @@ pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState
     into_map(&Reading::of(registry.sensor(index), state, now))
 }
 
-/// Beside a name, or the names of flags, the number that the device has for it.
-fn number_of(sensor: &Sensor, aged: &Aged<'_>) -> Option<Number> {
-    sensor.rules.names.as_ref().and_then(|_| aged.value().number())
+/// Beside a name, or the names of flags, the number that the device has for it. Left out unless the sensor's numbers have names.
+fn put_number<M: Members>(to: &mut M, sensor: &Sensor, aged: Option<&Aged<'_>>) -> Result<(), M::Error> {
+    let number = sensor.rules.names.as_ref().and_then(|_| aged?.value().number());
+    if let Some(number) = number {
+        member!(to, "number", Member::Number(&number));
+    }
+    Ok(())
 }
 
 /// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
 ///
 /// `quality` is added where the value was out of range even then.
-#[derive(Clone, Debug, Serialize)]
 struct LastGood<'a> {
-    value: &'a Number,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<Number>,
-    unit: Option<&'a str>,
-    timestamp: Rfc3339,
-    age_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quality: Option<Quality>,
+    sensor: &'a Sensor,
+    last: &'a Aged<'a>,
 }
 
-impl<'a> LastGood<'a> {
-    fn of(sensor: &'a Sensor, last: &Aged<'a>) -> LastGood<'a> {
-        LastGood {
-            value: last.value(),
-            number: number_of(sensor, last),
-            unit: unit(sensor),
-            timestamp: Rfc3339::of(last.read_at().wall),
-            age_ms: millis(last.age()),
-            quality: (!last.in_range()).then_some(Quality::Uncertain),
+impl Shape for LastGood<'_> {
+    fn tell<M: Members>(&self, to: &mut M) -> Result<(), M::Error> {
+        member!(to, "value", Member::Number(self.last.value()));
+        put_number(to, self.sensor, Some(self.last))?;
+        member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
+        member!(to, "timestamp", time_of(self.last.read_at()));
+        member!(to, "age_ms", Member::Count(millis(self.last.age())));
+        if !self.last.in_range() {
+            member!(to, "quality", Member::Plain(Quality::Uncertain.name()));
         }
+        Ok(())
     }
 }
 
 /// The last value of a sensor as a JSON object, for errors.
 pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
-    into_map(&LastGood::of(sensor, last))
+    into_map(&LastGood { sensor, last })
 }
 
-/// Shapes made of texts and numbers under names are objects, and cannot fail to be written.
-fn into_map(shape: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(shape) {
+/// Objects of texts and numbers: they cannot fail to be written.
+fn into_map(shape: &impl Shape) -> Map<String, Value> {
+    match serde_json::to_value(Told(shape)) {
         Ok(Value::Object(object)) => object,
         _ => Map::new(),
     }
 }
 
-/// Registers as they came: `["0x423D","0x3333"]`.
-#[derive(Clone, Copy, Debug)]
-struct Words<'a>(&'a [u16]);
-
-impl Serialize for Words<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|word| Word(*word)))
-    }
-}
-
-struct Word(u16);
-
-impl Serialize for Word {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = *b"0x0000";
-        for (place, digit) in text[2..].iter_mut().enumerate() {
-            *digit = b"0123456789ABCDEF"[usize::from(self.0 >> (12 - 4 * place) & 0xF)];
-        }
-        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
-    }
-}
-
 /// How far a reading can be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quality {
     Good,
     Uncertain,
@@ -188,6 +155,14 @@ enum Quality {
 }
 
 impl Quality {
+    fn name(self) -> &'static str {
+        match self {
+            Quality::Good => "good",
+            Quality::Uncertain => "uncertain",
+            Quality::Bad => "bad",
+        }
+    }
+
     /// The one word for readers that look no further.
     fn status(self) -> &'static str {
         match self {
@@ -316,7 +291,7 @@ mod tests {
     use super::*;
     use crate::gate::testing;
     use crate::modbus::exception::ExceptionCode;
-    use crate::quantity::Finite;
+    use crate::quantity::{Finite, Value as Number};
     use crate::registry::reading::{OfflineCause, Sample};
 
     const WALL: Duration = Duration::from_millis(1_796_030_102_381);

@@ -108,14 +108,51 @@ pub struct Device {
     pub unit: u8,
     /// How often its sensors are read, unless one says otherwise.
     pub poll_every: Duration,
-    /// The most registers of one read: 1 to 125.
-    pub max_registers: u16,
-    /// Whether registers that no sensor names may be read along to save a request.
-    pub read_across_gaps: bool,
+    /// What one read of it may ask for.
+    pub limits: ReadLimits,
     /// The register by which it shows that it lives; `None` where it has none.
     pub heartbeat: Option<Heartbeat>,
     /// Its sensors, in the order of the configuration.
     pub sensors: Vec<SensorIndex>,
+}
+
+/// What one read of a device may ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadLimits {
+    /// The most registers: 1 to 125.
+    pub max_registers: u16,
+    /// The most bits: 1 to 2,000.
+    pub max_bits: u16,
+    /// Whether registers that no sensor names may be read along to save a request.
+    pub read_across_gaps: bool,
+    /// Whether one read may serve several sensors that have not the same registers.
+    pub merge: bool,
+    /// Registers that no read may touch.
+    pub forbidden: Vec<Forbidden>,
+}
+
+/// Registers of a device that no read may touch, not even to save a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The table.
+    pub table: Table,
+    /// The first of them.
+    pub first: u16,
+    /// The last of them; not below the first.
+    pub last: u16,
+}
+
+impl Default for ReadLimits {
+    /// What the standard allows (V1.1b3, sections 6.1 to 6.4).
+    fn default() -> ReadLimits {
+        ReadLimits {
+            max_registers: Table::Holding.read_limit(),
+            max_bits: Table::Coil.read_limit(),
+            read_across_gaps: true,
+            merge: true,
+            forbidden: Vec::new(),
+        }
+    }
 }
 
 /// One measured thing: a register, a few of them, or a bit.

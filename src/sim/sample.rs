@@ -7,7 +7,7 @@ use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling, Unit};
 use crate::registry::rules::Rules;
-use crate::registry::sensor::{Endpoint, Parity, ReadSpec, SerialSettings};
+use crate::registry::sensor::{Endpoint, Parity, ReadLimits, ReadSpec, SerialSettings};
 use crate::registry::{Device, DeviceIndex, Link, LinkIndex, Registry, Sensor};
 
 /// A sensor in holding register 100.
@@ -59,8 +59,7 @@ fn device(id: &str, link: LinkIndex, unit: u8) -> Device {
         link,
         unit,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
         heartbeat: None,
         sensors: Vec::new(),
     }

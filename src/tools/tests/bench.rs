@@ -16,7 +16,7 @@ use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling};
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Sample};
 use crate::registry::rules::Rules;
-use crate::registry::sensor::{Endpoint, Parity, ReadSpec, SerialSettings};
+use crate::registry::sensor::{Endpoint, Parity, ReadLimits, ReadSpec, SerialSettings};
 use crate::registry::{Device, DeviceIndex, Link, LinkIndex, Registry, Sensor, SensorIndex};
 use crate::tools::{Call, ToolName, Toolbox};
 
@@ -226,8 +226,7 @@ pub fn add_device(registry: &mut Registry, id: &str, link: LinkIndex, unit: u8) 
         link,
         unit,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
         heartbeat: None,
         sensors: Vec::new(),
     };

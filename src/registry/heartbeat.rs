@@ -53,17 +53,27 @@ impl HeartbeatWatch {
         HeartbeatWatch { heartbeat, last: None }
     }
 
-    /// Takes the answer to a request, and looks for the register in it.
+    /// Takes the answer to a request, looks for the register in it, and says whether the device stands still, so that what
+    /// it answers is not to be believed.
     ///
     /// A register that was not read for longer than it may stand still, because the device was away or nobody asked, begins
     /// anew: it cannot be told whether it stood still meanwhile.
-    pub fn heard(&mut self, request: ReadRequest, reply: &ReadReply, at: Instant) {
-        let Some(offset) = self.heartbeat.offset_in(request) else { return };
-        let word = match reply {
+    pub fn heard(&mut self, request: ReadRequest, reply: &ReadReply, at: Instant) -> bool {
+        if let Some(word) = self.word_in(request, reply) {
+            self.saw(word, at);
+        }
+        self.is_frozen()
+    }
+
+    fn word_in(&self, request: ReadRequest, reply: &ReadReply) -> Option<u16> {
+        let offset = self.heartbeat.offset_in(request)?;
+        match reply {
             ReadReply::Registers(_) => reply.registers(offset, 1).and_then(|words| words.first().copied()),
             ReadReply::Bits(_) => reply.bit(offset).map(u16::from),
-        };
-        let Some(word) = word else { return };
+        }
+    }
+
+    fn saw(&mut self, word: u16, at: Instant) {
         let gap = |last: &Beat| at.saturating_duration_since(last.seen_at) > self.heartbeat.max_unchanged;
         let changed_at = match &self.last {
             Some(last) if last.word == word && !gap(last) => last.changed_at,
@@ -73,7 +83,7 @@ impl HeartbeatWatch {
     }
 
     /// Whether the register has stood still for too long, as far as it was seen.
-    pub fn is_frozen(&self) -> bool {
+    fn is_frozen(&self) -> bool {
         self.last
             .is_some_and(|last| last.seen_at.saturating_duration_since(last.changed_at) > self.heartbeat.max_unchanged)
     }
@@ -93,8 +103,7 @@ mod tests {
         let request = ReadRequest::new(Table::Holding, 10, 2).expect("a request");
         let heard = |(second, word): &(u64, u16)| {
             let words = heapless::Vec::from_slice(&[0, *word]).expect("two words");
-            watch.heard(request, &ReadReply::Registers(words), start + Duration::from_secs(*second));
-            watch.is_frozen()
+            watch.heard(request, &ReadReply::Registers(words), start + Duration::from_secs(*second))
         };
         beats.iter().map(heard).collect()
     }
@@ -130,9 +139,8 @@ mod tests {
             for (table, address) in elsewhere {
                 let request = ReadRequest::new(table, address, 2).expect("a request");
                 let words = heapless::Vec::from_slice(&[7, 7]).expect("two words");
-                watch.heard(request, &ReadReply::Registers(words), start + Duration::from_secs(second));
+                assert!(!watch.heard(request, &ReadReply::Registers(words), start + Duration::from_secs(second)));
             }
         }
-        assert!(!watch.is_frozen());
     }
 }

@@ -54,7 +54,12 @@ pub(super) fn fits_one_read(field: &Field<'_, '_>, spec: &ReadSpec, limits: Opti
     let (count, most) = (spec.count(), limits.max_registers);
     if !spec.table.is_bits() && count > most {
         field.fault_of_key(
-            format!("this value has {count} registers, and the device gives {most} at once"),
+            match spec.factor {
+                None => format!("this value has {count} registers, and the device gives {most} at once"),
+                Some(_) => {
+                    format!("this value and its factor take {count} registers, and the device gives {most} at once")
+                }
+            },
             format!("raise max_registers of the device to {count}, if it can do that"),
         );
         return false;

@@ -197,7 +197,8 @@ impl LinkTask {
                 self.refused(place, &read, err.fault(), now, started);
             }
             Fault::Offline(cause) => self.went_silent(read.device, cause, &err, now),
-            Fault::NoValue | Fault::NotANumber => {}
+            // What only an answer can say.
+            Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped | Fault::Frozen => {}
         }
     }
 

@@ -22,7 +22,7 @@ pub struct PlannedRead {
     pub device: DeviceIndex,
     /// What it is asked for.
     pub request: ReadRequest,
-    /// The sensors in it, by address; never empty.
+    /// The sensors in it, by address; none where it reads a device's heartbeat alone.
     pub sensors: Vec<SensorIndex>,
     /// How often.
     pub every: Duration,
@@ -53,7 +53,32 @@ pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<Pla
         reads.extend(cheapest_cuts(&spans, &rules).into_iter().filter_map(|block| read_of(&sensors[block])));
     }
     reads.extend(apart.iter().filter_map(|sensor| read_of(&[*sensor])));
+    read_heartbeat(registry, index, learnt, &mut reads);
     reads
+}
+
+/// Has one of the reads take the device's heartbeat along where that is allowed and cheaper, or else adds a read for it.
+fn read_heartbeat(registry: &Registry, index: DeviceIndex, learnt: &Learnt, reads: &mut Vec<PlannedRead>) {
+    let device = registry.device(index);
+    let missing = device.heartbeat.and_then(|beat| beat.missing_in(reads.iter().map(|read| read.request)));
+    let Some(alone) = missing else { return };
+    let rules = Rules::of(registry, &device.limits, learnt, alone.table(), LinkCost::of(registry.link(device.link)));
+    let beat = u32::from(alone.address());
+    let longer = reads.iter_mut().filter(|read| read.request.table() == alone.table()).filter_map(|read| {
+        let first = u32::from(read.request.address());
+        let end = first + u32::from(read.request.count());
+        let (span, whole) = (first..end, first.min(beat)..end.max(beat + 1));
+        let may = rules.merge && rules.allow(&whole) && (rules.across_gaps || first <= beat + 1 && beat <= end);
+        let extra = rules.cost_of(&whole).saturating_sub(rules.cost_of(&span));
+        let request = ReadRequest::new(alone.table(), first.min(beat) as u16, (whole.end - whole.start) as u16).ok()?;
+        (may && extra < rules.cost_of(&(beat..beat + 1))).then_some((extra, request, read))
+    });
+    match longer.min_by_key(|(extra, ..)| *extra) {
+        Some((_, request, read)) => read.request = request,
+        None => {
+            reads.push(PlannedRead { device: index, request: alone, sensors: Vec::new(), every: device.poll_every })
+        }
+    }
 }
 
 /// The registers or bits that a sensor needs in one read.

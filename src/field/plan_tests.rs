@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::field::testing::{Plan, word};
+use crate::registry::heartbeat::Heartbeat;
 use crate::registry::sensor::Forbidden;
 use std::time::Instant;
 
@@ -43,6 +44,24 @@ fn case_c12_a_value_at_a_chunk_border_moves_whole() {
     let mut sensors: Vec<(u16, u8)> = (0..124).map(|address| (address, word(1))).collect();
     sensors.push((124, word(2)));
     check(Plan::tcp(&sensors), &[(0, 124), (124, 2)]);
+}
+
+#[test]
+fn case_c40_a_heartbeat_is_read_along_where_that_is_cheaper_and_allowed() {
+    let check = |plan_of: Plan, address: u16, expected: &[(u16, u16)]| {
+        let max_unchanged = std::time::Duration::from_secs(30);
+        let heartbeat = Heartbeat { table: Table::Holding, address, max_unchanged };
+        self::check(plan_of.with_heartbeat(heartbeat), expected);
+    };
+    let sensors = || [(10, word(2)), (12, word(1))];
+    check(Plan::tcp(&sensors()), 11, &[(10, 3)]);
+    check(Plan::tcp(&sensors()), 2, &[(2, 11)]);
+    check(Plan::tcp(&sensors()), 20, &[(10, 11)]);
+    check(Plan::tcp(&sensors()).without_gaps(), 9, &[(9, 4)]);
+    check(Plan::tcp(&sensors()).without_gaps(), 13, &[(10, 4)]);
+    check(Plan::tcp(&sensors()).without_gaps(), 8, &[(10, 3), (8, 1)]);
+    check(Plan::tcp(&sensors()).limit(3), 13, &[(10, 3), (13, 1)]);
+    check(Plan::serial(&sensors()), 100, &[(10, 3), (100, 1)]);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, WordOrder};
 use crate::quantity::{Scaling, Unit};
+use crate::registry::heartbeat::Heartbeat;
+use crate::registry::rules::Rules;
 use crate::registry::sensor::{Device, Endpoint, Link, Parity, ReadLimits, ReadSpec, Sensor, SerialSettings};
 use crate::registry::{LinkIndex, Registry};
 
@@ -18,12 +20,13 @@ pub struct Plan {
     endpoint: Endpoint,
     devices: Vec<Vec<(u16, u8)>>,
     limits: ReadLimits,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Plan {
     pub fn tcp(sensors: &[(u16, u8)]) -> Plan {
         let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 502 };
-        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default() }
+        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default(), heartbeat: None }
     }
 
     pub fn serial(sensors: &[(u16, u8)]) -> Plan {
@@ -49,6 +52,11 @@ impl Plan {
 
     pub fn without_gaps(self) -> Plan {
         self.with(|limits| limits.read_across_gaps = false)
+    }
+
+    /// The same with a heartbeat of every device.
+    pub fn with_heartbeat(self, heartbeat: Heartbeat) -> Plan {
+        Plan { heartbeat: Some(heartbeat), ..self }
     }
 
     /// The same with other limits of every device.
@@ -80,6 +88,7 @@ impl Plan {
                     unit: place as u8 + 1,
                     poll_every: Duration::from_secs(1),
                     limits: self.limits.clone(),
+                    heartbeat: self.heartbeat,
                     sensors: Vec::new(),
                 })
                 .expect("a new name");
@@ -90,7 +99,13 @@ impl Plan {
                     _ => DataType::U64,
                 };
                 let encoding = Encoding { data_type, order: WordOrder::Abcd };
-                let read = ReadSpec { table: Table::Holding, address: *address, encoding, scaling: Scaling::NONE };
+                let read = ReadSpec {
+                    table: Table::Holding,
+                    address: *address,
+                    encoding,
+                    scaling: Scaling::NONE,
+                    factor: None,
+                };
                 registry
                     .add_sensor(Sensor {
                         id: format!("S{number}").parse().expect("a name"),
@@ -100,6 +115,7 @@ impl Plan {
                         read,
                         unit: Unit::default(),
                         range: None,
+                        rules: Rules::default(),
                         no_value: Vec::new(),
                         max_age: Duration::from_secs(3),
                     })

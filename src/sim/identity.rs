@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::pin::Words;
-use super::signal::{integer_bounds, mix};
+use super::signal::mix;
 use crate::modbus::Table;
 use crate::modbus::words::DataType;
 use crate::quantity::{Finite, Value};
@@ -92,6 +92,9 @@ pub fn judge(
 }
 
 fn layout(registry: &Registry, index: SensorIndex, sensor: &Sensor) -> Option<Layout> {
+    if sensor.read.factor.is_some() || sensor.rules.names.is_some() {
+        return None;
+    }
     let running = index.place() as u64;
     let short = |whose, moment_bits, tick| Some(Layout { whose, moment_bits, tick: Duration::from_millis(tick) });
     let registers = match sensor.read.encoding.data_type {
@@ -101,7 +104,8 @@ fn layout(registry: &Registry, index: SensorIndex, sensor: &Sensor) -> Option<La
         DataType::F64 => 4,
         DataType::Text { registers } if registers < 4 => return short(running % 251 + 1, 4, 1000),
         DataType::Text { .. } => 4,
-        other if integer_bounds(other).is_some() => sensor.read.encoding.registers(),
+        DataType::Bits { .. } | DataType::Bcd16 | DataType::Bcd32 => return None,
+        other if other.integer_bounds().is_some() => sensor.read.encoding.registers(),
         _ => return None,
     };
     match registers {

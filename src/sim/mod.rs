@@ -27,6 +27,8 @@ pub mod signal;
 pub mod wire;
 
 mod line;
+#[cfg(test)]
+mod meaning_tests;
 mod relay;
 mod running;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling, Unit};
+use crate::registry::rules::Rules;
 use crate::registry::sensor::{Endpoint, Parity, ReadLimits, ReadSpec, SerialSettings};
 use crate::registry::{Device, DeviceIndex, Link, LinkIndex, Registry, Sensor};
 
@@ -21,9 +22,11 @@ pub(crate) fn sensor(id: &str, data_type: DataType, order: WordOrder) -> Sensor 
             address: 100,
             encoding: Encoding { data_type, order },
             scaling: Scaling::NONE,
+            factor: None,
         },
         unit: Unit::default(),
         range: None,
+        rules: Rules::default(),
         no_value: Vec::new(),
         max_age: Duration::from_secs(3),
     }
@@ -57,6 +60,7 @@ fn device(id: &str, link: LinkIndex, unit: u8) -> Device {
         unit,
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
+        heartbeat: None,
         sensors: Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ use crate::errors::chain;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
 use crate::progress::{Pledge, Progress};
+use crate::registry::heartbeat::HeartbeatWatch;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
 use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
@@ -74,6 +75,7 @@ pub(super) struct LinkTask {
     calls: mpsc::Receiver<FreshRead>,
     waiting: Vec<FreshRead>,
     devices: HashMap<DeviceIndex, Health>,
+    heartbeats: HashMap<DeviceIndex, HeartbeatWatch>,
     link_failures: u32,
     at_least_every: Duration,
     pub(super) pledge: Pledge,
@@ -101,7 +103,14 @@ impl LinkTask {
     ) -> LinkTask {
         let schedule = Schedule::new(plan::plan_link(&registry, link), clock::instant());
         let devices = registry.link(link).devices.iter().map(|device| (*device, Health::default())).collect();
+        let heartbeats = registry
+            .link(link)
+            .devices
+            .iter()
+            .filter_map(|device| Some((*device, HeartbeatWatch::new(registry.device(*device).heartbeat?))));
+        let heartbeats = heartbeats.collect();
         LinkTask {
+            heartbeats,
             registry,
             link,
             board,
@@ -223,14 +232,19 @@ impl LinkTask {
 
     fn answered(&mut self, read: &PlannedRead, reply: &ReadReply, read_at: Stamp, started: Instant) {
         let registry = Arc::clone(&self.registry);
+        let watch = self.heartbeats.get_mut(&read.device);
+        let frozen = watch.is_some_and(|watch| watch.heard(read.request, reply, read_at.instant));
         for index in &read.sensors {
             let sensor = registry.sensor(*index);
             let offset = sensor.read.address - read.request.address();
-            let sample = words_of(reply, offset, sensor.read.count(), |words| sensor.interpret(words, read_at));
+            let sample = words_of(reply, offset, sensor.read.count(), |words| match frozen {
+                true => Err(Fault::Frozen),
+                false => sensor.interpret(words, read_at),
+            });
             match sample {
                 Some(Ok(sample)) => {
-                    self.board.sensor_answered(*index, sample, self.at_least_every);
-                    self.note_value(*index, true);
+                    let is_taken = self.board.sensor_answered(*index, sample, self.at_least_every);
+                    self.note_value(*index, is_taken);
                 }
                 Some(Err(fault)) => {
                     self.board.sensor_failed(*index, fault, read_at);

@@ -412,3 +412,20 @@ async fn a_link_keeps_its_pledges_whatever_its_devices_do() {
         assert!(bench.progress.check(clock::instant()).is_some(), "nobody watches the link");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn case_c40_a_device_whose_heartbeat_stands_still_is_not_believed_though_it_answers() {
+    let heartbeat = crate::registry::heartbeat::Heartbeat {
+        table: crate::modbus::Table::Holding,
+        address: 7,
+        max_unchanged: Duration::from_secs(30),
+    };
+    let bench = Bench::new(Plan::tcp(&[(10, word(1)), (12, word(1))]).with_heartbeat(heartbeat));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(10))).await;
+    // Every register of this device holds its own address for ever, the heartbeat's too.
+    let after = bench.until(0, Err(Some(Fault::Frozen))).await;
+    assert!(after >= Duration::from_secs(29), "{after:?}");
+    assert_eq!(bench.value(1, MINUTE), Err(Some(Fault::Frozen)));
+    assert_eq!(bench.status(0), DeviceStatus::Degraded);
+}

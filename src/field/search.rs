@@ -320,7 +320,10 @@ mod tests {
         let sensors: Vec<(u16, u8)> =
             (100..120).filter(|address| *address != 110).map(|address| (address, word(1))).collect();
         let (findings, requests, read) = run(&sensors, &[110], 125);
-        assert_eq!(findings, Findings { holes: std::iter::once(110..111).collect(), any_answered: true, ..Findings::default() });
+        assert_eq!(
+            findings,
+            Findings { holes: std::iter::once(110..111).collect(), any_answered: true, ..Findings::default() }
+        );
         assert_eq!(read.len(), 19);
         assert!(requests <= log2(20) + 1, "{requests}");
     }

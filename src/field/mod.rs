@@ -13,7 +13,6 @@ mod link_tests;
 pub mod load;
 pub mod plan;
 pub mod schedule;
-pub mod search;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transport;

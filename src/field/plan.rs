@@ -2,7 +2,7 @@
 //!
 //! Sensors stand in a row by address, and a plan is where that row is cut. Any plan has an equally cheap one of that form:
 //! of two reads, the sensor that starts first can take along all that start later and end within it. So a walk over the
-//! cuts ([`cheapest_cuts`]) finds the cheapest plan of all, not a good one. A read never splits a value of several registers,
+//! cuts (`cheapest_cuts`) finds the cheapest plan of all, not a good one. A read never splits a value of several registers,
 //! never crosses tables, and keeps the limits of the device, written or [learnt](super::learnt).
 
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! The fault layer between a server and the wire: which answer belongs to which request, and what becomes of it.
 //!
-//! Pure; [`super::relay`] and [`super::line`] carry the bytes. A server that behaves, as `tokio-modbus` does, is thereby made
+//! Pure; `relay` and `line` carry the bytes. A server that behaves, as `tokio-modbus` does, is thereby made
 //! to misbehave without knowing of it, over TCP, on a serial line and in memory alike.
 
 use std::collections::VecDeque;

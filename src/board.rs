@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::quantity::Value;
 use crate::registry::reading::{DeviceState, DeviceStatus, Fault, NoValueNow, Sample, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
 
@@ -32,6 +33,8 @@ struct Inner {
 struct Slot {
     state: SensorState,
     marked_at: Option<Instant>,
+    /// What was last published, of a sensor with a dead band alone.
+    published: Option<Value>,
     shown_stale: bool,
 }
 
@@ -89,17 +92,29 @@ impl Board {
     }
 
     /// Takes an answer for a sensor. It is marked for publishing when it says something new, or when the last mark is older
-    /// than `at_least_every`.
-    pub fn sensor_answered(&self, index: SensorIndex, sample: Sample, at_least_every: Duration) {
+    /// than `at_least_every`. False if the sample came too far from the last one, and was taken as a failure.
+    pub fn sensor_answered(&self, index: SensorIndex, sample: Sample, at_least_every: Duration) -> bool {
         let now = sample.read_at().instant;
+        let rules = &self.registry.sensor(index).rules;
         let mut inner = self.lock();
         let slot = &mut inner.sensors[index.place()];
-        let known = slot.state.fresh(now, Duration::MAX).is_ok_and(|last| last.says_the_same(&sample));
+        if !slot.state.admits(&sample, rules.max_rate) {
+            drop(inner);
+            self.sensor_failed(index, Fault::Jumped, sample.read_at());
+            return false;
+        }
+        let stays =
+            |value: &Value| rules.dead_band.is_some_and(|band| !sample.at(now).value().is_further_than(value, band));
+        let known = slot.state.fresh(now, Duration::MAX).is_ok_and(|last| {
+            let in_band = slot.published.as_ref().is_some_and(stays) && last.in_range() == sample.at(now).in_range();
+            in_band || last.says_the_same(&sample)
+        });
         let due = slot.marked_at.is_none_or(|then| now.saturating_duration_since(then) >= at_least_every);
         slot.state.answered(sample);
         if !known || due || slot.shown_stale {
             self.mark_sensor(&mut inner, index, now);
         }
+        true
     }
 
     /// Takes a failure for a sensor, and marks it when the failure is another than before.
@@ -204,6 +219,64 @@ impl Board {
         if let Some(place) = inner.unpublished_devices.take() {
             return Some(Change::Device(DeviceIndex(place)));
         }
-        inner.unpublished_sensors.take().map(|place| Change::Sensor(SensorIndex(place)))
+        let index = SensorIndex(inner.unpublished_sensors.take()?);
+        if self.registry.sensor(index).rules.dead_band.is_some() {
+            let slot = &mut inner.sensors[index.place()];
+            slot.published = slot.state.last_value().cloned();
+        }
+        Some(Change::Sensor(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modbus::words::{DataType, WordOrder};
+    use crate::sim::sample;
+
+    /// Answers a sensor with these tenths, one a second, and says which of them were to be published.
+    fn published(change: impl Fn(&mut crate::registry::rules::Rules), tenths: &[u16]) -> Vec<bool> {
+        let mut registry = Registry::default();
+        for (_, link) in sample::registry().links().take(1) {
+            let link = crate::registry::Link { devices: Vec::new(), ..link.clone() };
+            registry.add_link(link).expect("a new name");
+        }
+        for (_, device) in sample::registry().devices().take(1) {
+            let device = crate::registry::Device { sensors: Vec::new(), ..device.clone() };
+            registry.add_device(device).expect("a new name");
+        }
+        let mut sensor = sample::sensor("A_LINE1_001", DataType::I16, WordOrder::Abcd);
+        sensor.read.scaling =
+            crate::quantity::Scaling::new("0.1".parse().expect("a scale"), 0.into()).expect("a scaling");
+        change(&mut sensor.rules);
+        let index = registry.add_sensor(sensor).expect("a new name");
+        let board = Board::new(Arc::new(registry));
+        let start = crate::clock::now();
+        let answer = |(second, tenth): (usize, &u16)| {
+            let ahead = Duration::from_secs(second as u64);
+            let at = Stamp { instant: start.instant + ahead, wall: start.wall + ahead };
+            let sample = board.registry.sensor(index).interpret(&[*tenth], at).expect("a value");
+            board.sensor_answered(index, sample, Duration::from_secs(60));
+            board.try_next_change().is_some()
+        };
+        tenths.iter().enumerate().map(answer).collect()
+    }
+
+    #[test]
+    fn a_dead_band_counts_from_what_was_last_published_and_not_from_the_last_read() {
+        let band = |rules: &mut crate::registry::rules::Rules| rules.dead_band = "0.2".parse().ok();
+        assert_eq!(
+            published(band, &[100, 101, 102, 103, 103, 101, 100]),
+            [true, false, false, true, false, false, true],
+            "a slow drift is published, too"
+        );
+        assert_eq!(published(|_| (), &[100, 101, 101, 102]), [true, true, false, true]);
+        assert_eq!(published(band, &[100; 61]).iter().filter(|published| **published).count(), 2, "and once a minute");
+    }
+
+    #[test]
+    fn a_leap_is_published_as_a_failure_and_its_confirmation_as_a_value() {
+        let rate = |rules: &mut crate::registry::rules::Rules| rules.max_rate = "1".parse().ok();
+        assert_eq!(published(rate, &[100, 500, 500, 500]), [true, true, true, false]);
     }
 }

@@ -50,6 +50,7 @@ pub mod logging;
 pub mod memory;
 pub mod modbus;
 pub mod policy;
+pub mod progress;
 pub mod quantity;
 pub mod registry;
 pub mod service;

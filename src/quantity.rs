@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use rust_decimal::Decimal;
 
@@ -21,6 +22,28 @@ pub enum Value {
     Float(Finite),
     /// A text from registers.
     Text(Box<str>),
+    /// A number that stands for a state, and has a name.
+    Named(Arc<Named>),
+    /// Bits that each have a name.
+    Flags(Box<Flags>),
+}
+
+/// A number and the name of the state that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// What the registers hold.
+    pub number: i128,
+    /// What it means.
+    pub name: Box<str>,
+}
+
+/// Bits, and the names of those that are set, from the lowest bit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flags {
+    /// What the registers hold.
+    pub bits: u64,
+    /// What it means; empty where no bit is set.
+    pub names: Vec<Arc<str>>,
 }
 
 /// A float that is neither NaN nor infinite.
@@ -60,14 +83,38 @@ impl Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The value as a double, for ranges and dead bands; `None` for texts.
+    /// The number behind a name or behind flags; of any other whole number itself.
+    pub fn number(&self) -> Option<Value> {
+        match self {
+            Value::Integer(number) => Some(Value::Integer(*number)),
+            Value::Named(named) => Some(Value::Integer(named.number)),
+            Value::Flags(flags) => Some(Value::Integer(flags.bits.into())),
+            Value::Bool(_) | Value::Decimal(_) | Value::Float(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The value as a double, for the simulated plant and for people's terminals; `None` for what is no quantity.
     pub fn to_f64(&self) -> Option<f64> {
         match self {
             Value::Bool(bit) => Some(f64::from(u8::from(*bit))),
             Value::Integer(number) => Some(*number as f64),
             Value::Decimal(number) => number.to_string().parse().ok(),
             Value::Float(number) => Some(number.get()),
-            Value::Text(_) => None,
+            Value::Text(_) | Value::Named(_) | Value::Flags(_) => None,
+        }
+    }
+
+    /// Whether two quantities lie further apart than `distance`; exactly, wherever both are decimals of ordinary size.
+    ///
+    /// What is no quantity is apart as soon as it differs.
+    pub fn is_further_than(&self, other: &Value, distance: Decimal) -> bool {
+        let exact = self.to_decimal().zip(other.to_decimal()).and_then(|(one, two)| one.checked_sub(two));
+        if let Some(difference) = exact {
+            return difference.abs() > distance;
+        }
+        match self.to_f64().zip(other.to_f64()) {
+            Some((one, two)) => (one - two).abs() > double_of(distance),
+            None => self != other,
         }
     }
 
@@ -76,9 +123,13 @@ impl Value {
             Value::Integer(number) => Decimal::try_from_i128_with_scale(*number, 0).ok(),
             Value::Decimal(number) => Some(*number),
             Value::Float(number) => decimal_of(*number),
-            Value::Bool(_) | Value::Text(_) => None,
+            Value::Bool(_) | Value::Text(_) | Value::Named(_) | Value::Flags(_) => None,
         }
     }
+}
+
+fn double_of(number: Decimal) -> f64 {
+    number.to_string().parse().unwrap_or(f64::NAN)
 }
 
 /// The value as JSON (contract, section 4): a number where every reader keeps its last digit, else a string.
@@ -105,6 +156,8 @@ impl serde::Serialize for Value {
             }
             Value::Float(number) => serializer.serialize_f64(number.get()),
             Value::Text(text) => serializer.serialize_str(text),
+            Value::Named(named) => serializer.serialize_str(&named.name),
+            Value::Flags(flags) => serializer.collect_seq(flags.names.iter().map(AsRef::<str>::as_ref)),
         }
     }
 }
@@ -117,6 +170,9 @@ impl fmt::Display for Value {
             Value::Decimal(number) => write!(f, "{}", number.normalize()),
             Value::Float(number) => write!(f, "{}", number.get()),
             Value::Text(text) => f.write_str(text),
+            Value::Named(named) => f.write_str(&named.name),
+            Value::Flags(flags) if flags.names.is_empty() => f.write_str("none"),
+            Value::Flags(flags) => f.write_str(&flags.names.join(" + ")),
         }
     }
 }
@@ -196,54 +252,115 @@ impl Scaling {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// `None` when the result is no finite number.
+    /// `None` when the result is no finite number, or has more digits than can be kept exactly.
     pub fn apply(&self, raw: Value) -> Option<Value> {
-        if self.is_none() {
+        self.apply_with(raw, PowerOfTen::ONE)
+    }
+
+    /// The same, with a further factor that the device gives: `raw × scale × 10^power + offset`.
+    pub fn apply_with(&self, raw: Value, factor: PowerOfTen) -> Option<Value> {
+        if self.is_none() && factor == PowerOfTen::ONE {
             return Some(raw);
         }
-        if let Some(scaled) =
-            raw.to_decimal().and_then(|number| number.checked_mul(self.scale)?.checked_add(self.offset))
-        {
-            return Some(Value::Decimal(scaled.normalize()));
+        if let Some(scaled) = raw.to_decimal().and_then(|number| self.apply_exactly(number, factor)) {
+            return Some(Value::Decimal(scaled));
         }
         match raw {
             Value::Float(number) => {
-                let as_double = |d: Decimal| d.to_string().parse::<f64>().unwrap_or(f64::NAN);
-                let scaled = number.get() * as_double(self.scale) + as_double(self.offset);
-                Finite::new(scaled).map(Value::Float)
+                let scale = double_of(self.scale) * 10_f64.powi(factor.0.into());
+                Finite::new(number.get() * scale + double_of(self.offset)).map(Value::Float)
             }
+            // An integer whose product has too many digits: a rounded one would be another number.
+            Value::Integer(_) | Value::Decimal(_) => None,
             other => Some(other),
+        }
+    }
+
+    /// The product and the sum as whole numbers of one power of ten; `None` instead of anything rounded.
+    fn apply_exactly(&self, raw: Decimal, factor: PowerOfTen) -> Option<Decimal> {
+        let mantissa = raw.mantissa().checked_mul(self.scale.mantissa())?;
+        let places = i64::from(raw.scale()) + i64::from(self.scale.scale()) - i64::from(factor.0);
+        let finest = places.max(self.offset.scale().into()).max(0);
+        let product = mantissa.checked_mul(power_of_ten(finest - places)?)?;
+        let offset = self.offset.mantissa().checked_mul(power_of_ten(finest - i64::from(self.offset.scale()))?)?;
+        let (mut sum, mut places) = (product.checked_add(offset)?, finest);
+        while places > 0 && sum % 10 == 0 {
+            (sum, places) = (sum / 10, places - 1);
+        }
+        Decimal::try_from_i128_with_scale(sum, u32::try_from(places).ok()?).ok()
+    }
+}
+
+fn power_of_ten(exponent: i64) -> Option<i128> {
+    10_i128.checked_pow(u32::try_from(exponent).ok()?)
+}
+
+/// A factor that a device keeps in a register of its own: ten to a power of -10 to 10.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerOfTen(i8);
+
+impl PowerOfTen {
+    /// Ten to the power of nothing.
+    pub const ONE: PowerOfTen = PowerOfTen(0);
+
+    /// The factor that a register says, as a signed number; `None` for SunSpec's "not implemented" (`0x8000`) and for any
+    /// power outside of -10 to 10, by which nothing can be meant.
+    pub fn from_register(word: u16) -> Option<PowerOfTen> {
+        let power = i8::try_from(word as i16).ok()?;
+        (-10..=10).contains(&power).then_some(PowerOfTen(power))
+    }
+
+    /// The power as a register has it.
+    pub fn to_register(self) -> u16 {
+        i16::from(self.0) as u16
+    }
+
+    /// The factor as a number.
+    pub fn to_decimal(self) -> Decimal {
+        let places = u32::from(self.0.unsigned_abs());
+        match self.0 {
+            0.. => Decimal::from(10_i64.pow(places)),
+            _ => Decimal::new(1, places),
         }
     }
 }
 
-/// The engineering range of a sensor, both ends included. Outside of it a value is uncertain.
+/// A range of engineering values, both ends included, and compared exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    low: Finite,
-    high: Finite,
+    low: Decimal,
+    high: Decimal,
+    /// The same ends, for what is a float itself.
+    ends: [f64; 2],
 }
 
 impl Range {
     /// The range from `low` to `high`, if it is one.
     pub fn new(low: f64, high: f64) -> Option<Range> {
-        let range = Range { low: Finite::new(low)?, high: Finite::new(high)? };
-        (low < high).then_some(range)
+        Range::exact(decimal_of(Finite::new(low)?)?, decimal_of(Finite::new(high)?)?)
+    }
+
+    /// The range from `low` to `high`, if it is one.
+    pub fn exact(low: Decimal, high: Decimal) -> Option<Range> {
+        (low < high).then(|| Range { low, high, ends: [double_of(low), double_of(high)] })
     }
 
     /// The low end.
     pub fn low(&self) -> f64 {
-        self.low.get()
+        self.ends[0]
     }
 
     /// The high end.
     pub fn high(&self) -> f64 {
-        self.high.get()
+        self.ends[1]
     }
 
-    /// Whether the value lies inside. What is no number has no range, and lies inside.
+    /// Whether the value lies inside. What is no quantity has no range, and lies inside.
     pub fn contains(&self, value: &Value) -> bool {
-        value.to_f64().is_none_or(|number| self.low.get() <= number && number <= self.high.get())
+        match value {
+            Value::Float(number) => (self.ends[0]..=self.ends[1]).contains(&number.get()),
+            other => other.to_decimal().is_none_or(|number| self.low <= number && number <= self.high),
+        }
     }
 }
 
@@ -336,6 +453,54 @@ mod tests {
         assert_eq!(Scaling::new(Decimal::ZERO, Decimal::ZERO), Err(ScalingError::ZeroScale));
         let long = decimal("0.123456789");
         assert_eq!(Scaling::new(long, Decimal::ZERO), Err(ScalingError::TooManyDigits(long)));
+    }
+
+    #[test]
+    fn case_c07_a_factor_from_a_register_is_a_power_of_ten_or_nothing() {
+        let scaled = |raw: i128, scale: &str, offset: &str, factor: u16| {
+            let scaling = Scaling::new(decimal(scale), decimal(offset)).expect("a scaling");
+            let factor = PowerOfTen::from_register(factor).expect("a power");
+            scaling.apply_with(Value::Integer(raw), factor).map(|value| value.to_string())
+        };
+        assert_eq!(scaled(612, "1", "0", 0).as_deref(), Some("612"));
+        assert_eq!(scaled(6103, "1", "0", 0xFFFF).as_deref(), Some("610.3"));
+        assert_eq!(scaled(12, "1", "0", 3).as_deref(), Some("12000"));
+        assert_eq!(scaled(12, "0.5", "-1.25", 0xFFFE).as_deref(), Some("-1.19"));
+        assert_eq!(scaled(18446744073709551615, "1", "0", 0xFFF6).as_deref(), Some("1844674407.3709551615"));
+        for word in [0x8000, 0xFFF5, 11, 0x7FFF, 0x0100, 0xFF00] {
+            assert_eq!(PowerOfTen::from_register(word), None, "{word:#06X}");
+        }
+        for word in [0xFFF6, 0xFFFF, 0, 1, 10] {
+            assert_eq!(PowerOfTen::from_register(word).map(PowerOfTen::to_register), Some(word));
+        }
+    }
+
+    #[test]
+    fn what_has_too_many_digits_is_no_value_and_never_a_rounded_or_an_unscaled_one() {
+        let scaling = Scaling::new(decimal("12345678"), decimal("0.00000001")).expect("a scaling");
+        assert_eq!(scaling.apply(Value::Integer(18446744073709551615)), None);
+        let far = PowerOfTen::from_register(10).expect("a power");
+        assert_eq!(Scaling::NONE.apply_with(Value::Integer(18446744073709551615), far), None);
+    }
+
+    #[test]
+    fn an_integer_is_compared_with_a_range_to_its_last_digit() {
+        let range = Range::exact(Decimal::ZERO, decimal("9007199254740992")).expect("a range");
+        assert!(range.contains(&Value::Integer(9007199254740992)));
+        assert!(!range.contains(&Value::Integer(9007199254740993)), "as doubles both are the same");
+    }
+
+    #[test]
+    fn a_distance_is_exact_where_decimals_are() {
+        let number = |text: &str| Value::Decimal(decimal(text));
+        assert!(!number("10.3").is_further_than(&number("10.1"), decimal("0.2")));
+        assert!(number("10.31").is_further_than(&number("10.1"), decimal("0.2")));
+        let float = |number: f64| Value::Float(Finite::new(number).expect("finite"));
+        assert!(!float(10.3).is_further_than(&float(10.1), decimal("0.2")));
+        assert!(float(1e300).is_further_than(&float(1e299), decimal("0.2")));
+        let text = |text: &str| Value::Text(text.into());
+        assert!(text("a").is_further_than(&text("b"), decimal("5")));
+        assert!(!text("a").is_further_than(&text("a"), decimal("5")));
     }
 
     #[test]

@@ -13,9 +13,9 @@ use crate::config::reference::reference_of;
 use crate::config::values::duration_text;
 use crate::config::{BrokerEndpoint, Config, Fault, LoadError};
 use crate::errors::chain;
-use crate::field::plan::{PlannedRead, plan};
+use crate::field::load::{LinkLoad, Verdict};
 use crate::modbus::words::WordOrder;
-use crate::registry::sensor::{Endpoint, Parity, Sensor, SerialSettings};
+use crate::registry::sensor::{Endpoint, Parity, Sensor};
 use crate::registry::{DeviceIndex, LinkIndex, Registry};
 
 /// Check a configuration: print all its faults, or what it means.
@@ -95,9 +95,10 @@ struct LinkSummary {
     id: String,
     endpoint: String,
     requests_per_second: f64,
-    /// How much of a serial line's time the requests and answers take, without the time that devices take to answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line_busy_percent: Option<f64>,
+    /// How much of the link's time its plan takes, as `fieldgate plan` adds it up.
+    busy_percent: f64,
+    #[serde(skip)]
+    verdict: Verdict,
     devices: Vec<DeviceSummary>,
 }
 
@@ -144,50 +145,32 @@ impl Summary {
 
 fn link_summary(registry: &Registry, index: LinkIndex) -> LinkSummary {
     let link = registry.link(index);
-    let reads: Vec<PlannedRead> = link.devices.iter().flat_map(|device| plan(registry, *device)).collect();
-    let busy = |line: &SerialSettings| {
-        let share = |read: &PlannedRead| (time_on_line(line, read) + link.request_gap).div_duration_f64(read.every);
-        rounded(reads.iter().map(share).sum::<f64>() * 100.0)
-    };
+    let load = LinkLoad::of(registry, index);
     LinkSummary {
         id: link.id.to_string(),
         endpoint: endpoint_text(&link.endpoint),
-        requests_per_second: per_second(&reads),
-        line_busy_percent: match &link.endpoint {
-            Endpoint::Serial(line) => Some(busy(line)),
-            Endpoint::Tcp { .. } => None,
-        },
-        devices: link.devices.iter().map(|device| device_summary(registry, *device)).collect(),
+        requests_per_second: rounded(load.requests_per_second()),
+        busy_percent: rounded(load.busy * 100.0),
+        verdict: load.verdict(),
+        devices: link.devices.iter().map(|device| device_summary(registry, &load, *device)).collect(),
     }
 }
 
-/// Request, silence, answer, silence. A read request has 8 characters, an answer 5 and its data
-/// (Modbus over Serial Line V1.02, section 2.5.1; V1.1b3, sections 6.1 to 6.4).
-fn time_on_line(line: &SerialSettings, read: &PlannedRead) -> std::time::Duration {
-    let count = usize::from(read.request.count());
-    let data = if read.request.table().is_bits() { count.div_ceil(8) } else { 2 * count };
-    line.time_of(8 + 5 + data) + 2 * line.frame_silence()
-}
-
-fn per_second(reads: &[PlannedRead]) -> f64 {
-    rounded(reads.iter().map(|read| 1.0 / read.every.as_secs_f64()).sum())
-}
-
 /// Two digits behind the point are enough for people, and make sums of reciprocals readable.
-fn rounded(number: f64) -> f64 {
+pub(super) fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-fn device_summary(registry: &Registry, index: DeviceIndex) -> DeviceSummary {
+fn device_summary(registry: &Registry, load: &LinkLoad, index: DeviceIndex) -> DeviceSummary {
     let device = registry.device(index);
-    let reads = plan(registry, index);
+    let requests = load.of_device(index).count();
     DeviceSummary {
         id: device.id.to_string(),
         unit: device.unit,
         poll_every_ms: u64::try_from(device.poll_every.as_millis()).unwrap_or(u64::MAX),
         sensors: device.sensors.len(),
-        requests: reads.len(),
-        requests_per_second: per_second(&reads),
+        requests,
+        requests_per_second: rounded(requests as f64 / device.poll_every.as_secs_f64()),
     }
 }
 
@@ -199,9 +182,9 @@ fn sensor_summary(registry: &Registry, sensor: &Sensor) -> SensorSummary {
         id: sensor.id.to_string(),
         device: registry.device(sensor.device).id.to_string(),
         table: read.table.name(),
-        address: read.address,
-        address_hex: format!("0x{:04X}", read.address),
-        reference: reference_of(read.table, read.address),
+        address: read.value_address(),
+        address_hex: format!("0x{:04X}", read.value_address()),
+        reference: reference_of(read.table, read.value_address()),
         r#type: read.encoding.data_type.name(),
         order: (has_order && !read.table.is_bits()).then(|| order.name()),
         unit: sensor.unit.to_string(),
@@ -218,7 +201,7 @@ fn broker_text(endpoint: &BrokerEndpoint) -> String {
     }
 }
 
-fn endpoint_text(endpoint: &Endpoint) -> String {
+pub(super) fn endpoint_text(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp { host, port } => host_text(host, *port),
         Endpoint::Serial(line) => {
@@ -256,9 +239,6 @@ impl Report {
     }
 }
 
-/// From this share on, a line has little time left for devices that answer slowly or not at all.
-const BUSY_PERCENT: f64 = 70.0;
-
 impl Summary {
     fn for_people(&self) -> String {
         let mut printed = format!("gateway  {}\nbroker   {}\n", self.gateway, self.broker);
@@ -280,18 +260,21 @@ impl Summary {
 
 impl LinkSummary {
     fn for_people(&self) -> String {
-        let busy = match self.line_busy_percent {
-            Some(busy) if busy >= BUSY_PERCENT => {
-                format!(", the line is {busy} % busy: poll less often, or raise the rate")
-            }
-            Some(busy) => format!(", the line is {busy} % busy"),
-            None => String::new(),
-        };
+        let busy = format!(", {} % busy{}", self.busy_percent, advice(self.verdict));
         let rows: Vec<Vec<String>> = self.devices.iter().map(DeviceSummary::row).collect();
         let columns = ["device", "unit", "every", "sensors", "requests", "requests/s"];
         let head =
             format!("\nlink     {}: {}, {} requests/s{busy}\n", self.id, self.endpoint, self.requests_per_second);
         if rows.is_empty() { head } else { head + &text::table(&columns, &rows, 9) }
+    }
+}
+
+/// What to do about a load; `fieldgate plan` shows where it comes from.
+pub(super) fn advice(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fine => "",
+        Verdict::Tight => ": poll less often, or raise the rate; see fieldgate plan",
+        Verdict::TooMuch => ", more than it can carry: poll less often, or raise the rate; see fieldgate plan",
     }
 }
 
@@ -326,7 +309,7 @@ fn sensor_table(sensors: &[SensorSummary]) -> String {
     text::table(&columns, &sensors.iter().map(row).collect::<Vec<_>>(), 0)
 }
 
-fn count_of(number: usize, noun: &str) -> String {
+pub(super) fn count_of(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -353,7 +336,7 @@ mod tests {
 gateway  gw-energy
 broker   mqtt://localhost:1883
 
-link     rs485-a: /dev/serial/by-id/usb-FTDI_FT232R_USB_UART_A10KZP45-if00-port0, 9600 8N1, 1 requests/s, the line is 5.83 % busy
+link     rs485-a: /dev/serial/by-id/usb-FTDI_FT232R_USB_UART_A10KZP45-if00-port0, 9600 8N1, 1 requests/s, 5.97 % busy
          device      unit  every  sensors  requests  requests/s
          meter-main  1     2s     11       2         1
 

@@ -5,6 +5,7 @@ pub mod check;
 mod connect;
 pub mod demo;
 pub mod mcp;
+pub mod plan;
 pub mod read;
 pub mod run;
 pub mod sim;
@@ -55,6 +56,7 @@ impl From<Exit> for ExitCode {
     after_help = "Examples:\n  \
         fieldgate demo                        see it all at work, with a simulated plant\n  \
         fieldgate check fieldgate.toml        check a configuration\n  \
+        fieldgate plan fieldgate.toml         what it would ask, and how busy that keeps each line\n  \
         fieldgate run fieldgate.toml          run the gateway\n  \
         fieldgate call get_sensor_reading sensor_id=A_LINE1_042\n\n\
         Exit codes: 0 done, 1 it could not be done, 2 wrong usage or configuration."
@@ -71,6 +73,7 @@ pub struct Cli {
 enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
+    Plan(plan::PlanArgs),
     Demo(demo::DemoArgs),
     Read(read::ReadArgs),
     Watch(watch::WatchArgs),
@@ -90,6 +93,9 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if !matches!(cli.command, Command::Run(_) | Command::Sim(_) | Command::Demo(_)) {
+        end_with_the_pipe();
+    }
     let usual = match cli.command {
         Command::Run(_) | Command::Sim(_) => logging::OF_A_SERVICE,
         _ => logging::OF_A_COMMAND,
@@ -98,6 +104,7 @@ pub fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
+        Command::Plan(args) => plan::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Read(args) => read::main(&args),
         Command::Watch(args) => watch::main(&args),
@@ -112,6 +119,17 @@ pub fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+/// Lets a command end in silence when whoever reads its output has enough, as in `fieldgate tools | head`.
+///
+/// A service does not: there the loss of a reader is no reason to stop.
+#[allow(unsafe_code)]
+fn end_with_the_pipe() {
+    // SAFETY: setting a signal to its default action touches no memory, and no other thread runs yet.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
 }
 
 /// Which file describes the gateway.

@@ -75,7 +75,7 @@ async fn read_and_print(registry: &Registry, sensor: &Sensor, args: &ReadArgs) -
     let started = clock::instant();
     let answer = read(&mut line, device.unit, sensor, sensor.read.address).await;
     let took_ms = clock::instant().saturating_duration_since(started).as_millis() as u64;
-    let place = place(sensor.read.table, sensor.read.address);
+    let place = place(sensor.read.table, sensor.read.value_address());
     let good = matches!(answer, Ok((Ok(_), _)));
     if args.json {
         println!("{}", as_json(sensor, &answer, took_ms));

@@ -3,18 +3,24 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use rust_decimal::Decimal;
+
 use super::field::Field;
 use super::id_format::IdFormat;
 use super::keys;
+use super::limits::{fits_one_read, read_limits};
 use super::links::LinkDraft;
-use super::read_spec::{no_value_code, read_spec};
+use super::place::place;
+use super::read_spec::{is_number, no_value_code, read_spec};
 use super::reader::TableReader;
 use super::values::duration_text;
 use crate::ids::{DeviceId, SensorId};
 use crate::modbus::words::{DataType, NoValueCode};
 use crate::quantity::{Range, Unit};
+use crate::registry::heartbeat::Heartbeat;
+use crate::registry::rules::{Names, Rules};
 use crate::registry::search::nearest;
-use crate::registry::sensor::ReadSpec;
+use crate::registry::sensor::{ReadLimits, ReadSpec};
 use crate::registry::{Device, DeviceIndex, LinkIndex, Sensor};
 
 /// What is known of a device, as far as it could be understood.
@@ -68,10 +74,11 @@ fn device<'a, 'i>(
     let poll = table.optional("poll_every");
     let poll_bounds = Duration::from_millis(10)..=Duration::from_secs(86_400);
     let poll_every = poll.map_or(Some(Duration::from_secs(1)), |field| field.duration(poll_bounds));
-    let max_registers = table.optional("max_registers").map_or(Some(125), |field| max_registers(&field));
-    let across_gaps = table.optional("read_across_gaps").map_or(Some(true), |field| field.boolean());
+    let limits = read_limits(&table);
     let name = table.optional("name").map_or(Some(String::new()), |field| field.prose(LONGEST_NAME));
-    let known = DeviceOfSensors { index, poll_every, max_registers, id_format };
+    let align = table.optional("align").map_or(Some(1), |field| alignment(&field));
+    let heartbeat = table.optional("heartbeat").map(|field| heartbeat(&field, poll_every));
+    let known = DeviceOfSensors { index, poll_every, limits: limits.as_ref(), align, id_format };
     let tables = table.tables("sensor", &keys::SENSOR);
     if tables.is_empty() && table.optional("sensor").is_none() {
         table.warn("this device has no sensors, and is never read", "add [[device.sensor]]");
@@ -84,8 +91,8 @@ fn device<'a, 'i>(
             link: link?,
             unit: unit?,
             poll_every: poll_every?,
-            max_registers: max_registers?,
-            read_across_gaps: across_gaps?,
+            limits: limits.clone()?,
+            heartbeat: given(heartbeat)?,
             sensors: Vec::new(),
         })
     };
@@ -121,16 +128,47 @@ fn unit(field: &Field<'_, '_>, is_serial: Option<bool>) -> Option<u8> {
     u8::try_from(unit).ok()
 }
 
-fn max_registers(field: &Field<'_, '_>) -> Option<u16> {
-    let count = field.integer("the most registers that Modbus lets one read ask for", 1..=125)?;
-    u16::try_from(count).ok()
+fn alignment(field: &Field<'_, '_>) -> Option<u16> {
+    let places = ["1", "2", "4"];
+    match field.plain_integer() {
+        Some(align @ (1 | 2 | 4)) => u16::try_from(align).ok(),
+        _ => {
+            field.fault(
+                format!("an alignment is one of: {}", places.join(", ")),
+                "write 2 if values of two registers start at even addresses",
+            );
+            None
+        }
+    }
+}
+
+/// The register by which the device shows that it lives.
+fn heartbeat(field: &Field<'_, '_>, poll_every: Option<Duration>) -> Option<Heartbeat> {
+    let table = field.table(&keys::HEARTBEAT)?;
+    let place = place(&table);
+    let bounds = Duration::from_millis(100)..=Duration::from_secs(86_400);
+    let longest = table.required("max_unchanged", "\"30s\"");
+    let max_unchanged = longest.as_ref().and_then(|field| field.duration(bounds));
+    if let (Some(field), Some(longest), Some(poll_every)) = (&longest, max_unchanged, poll_every)
+        && longest < poll_every * 2
+    {
+        let every = duration_text(poll_every);
+        field.fault(
+            format!("the device is read every {every}, which shows no change in so short a time"),
+            format!("use \"{}\" at the least", duration_text(poll_every * 2)),
+        );
+        return None;
+    }
+    let place = place?;
+    Some(Heartbeat { table: place.table?, address: place.address?, max_unchanged: max_unchanged? })
 }
 
 /// What a device tells its sensors.
 struct DeviceOfSensors<'f> {
     index: DeviceIndex,
     poll_every: Option<Duration>,
-    max_registers: Option<u16>,
+    limits: Option<&'f ReadLimits>,
+    align: Option<u16>,
     id_format: Option<&'f IdFormat>,
 }
 
@@ -142,11 +180,18 @@ fn sensor<'a, 'i>(table: TableReader<'a, 'i>, device: &DeviceOfSensors<'_>) -> S
         table.optional("description").map_or(Some(String::new()), |field| field.prose(LONGEST_DESCRIPTION));
     let read = table.required("read", "{ table = \"holding\", address = 100, type = \"u16\" }");
     let read = read.and_then(|field| {
-        let spec = read_spec(&field.table(&keys::READ)?)?;
-        fits_one_read(&field, &spec, device.max_registers).then_some(spec)
+        let reader = field.table(&keys::READ)?;
+        let (spec, names) = read_spec(&reader)?;
+        let is_possible = fits_one_read(&field, &spec, device.limits) && is_aligned(&reader, &spec, device.align);
+        is_possible.then_some((spec, names))
     });
+    let (read, names) = read.unzip();
+    let kind = read.as_ref().map(|spec| Kind { spec, names: names.as_ref().and_then(Option::as_ref) });
     let unit = table.optional("unit").map_or(Some(Unit::default()), |field| engineering_unit(&field));
-    let range = table.optional("range").map(|field| range(&field, read.as_ref()));
+    let range = table.optional("range").map(|field| range(&field, kind));
+    let valid = table.optional("valid").map(|field| valid(&field, kind, range.flatten()));
+    let max_rate = table.optional("max_rate").map(|field| distance(&field, kind, "a rate"));
+    let dead_band = table.optional("dead_band").map(|field| distance(&field, kind, "a dead band"));
     let no_value = table.optional("no_value").map_or(Some(Vec::new()), |field| no_value(&field, read.as_ref()));
     let max_age = max_age(&table, device.poll_every);
     let finished = || {
@@ -157,13 +202,56 @@ fn sensor<'a, 'i>(table: TableReader<'a, 'i>, device: &DeviceOfSensors<'_>) -> S
             device: device.index,
             read: read?,
             unit: unit?,
-            range: range.map_or(Some(None), |range| range.map(Some))?,
+            range: given(range)?,
+            rules: Rules {
+                valid: given(valid)?,
+                max_rate: given(max_rate)?,
+                dead_band: given(dead_band)?,
+                names: names.clone()?,
+            },
             no_value: no_value?,
             max_age: max_age?,
         })
     };
     let sensor = finished();
     SensorDraft { id, sensor, table }
+}
+
+/// A key that may be left out: `None` if it is given and wrong.
+fn given<T>(key: Option<Option<T>>) -> Option<Option<T>> {
+    key.map_or(Some(None), |value| value.map(Some))
+}
+
+/// What kind of value a sensor has, which decides what else can be said of it.
+#[derive(Clone, Copy, Debug)]
+struct Kind<'s> {
+    spec: &'s ReadSpec,
+    names: Option<&'s Names>,
+}
+
+impl Kind<'_> {
+    /// Whether it is a quantity, which can be compared.
+    fn is_quantity(self) -> bool {
+        is_number(self.spec.encoding.data_type) && self.names.is_none()
+    }
+}
+
+/// Whether a value of several registers starts where the device says that such values start.
+fn is_aligned(read: &TableReader<'_, '_>, spec: &ReadSpec, align: Option<u16>) -> bool {
+    let address = spec.value_address();
+    let Some(align) = align.filter(|align| spec.encoding.registers() > 1 && !address.is_multiple_of(*align)) else {
+        return true;
+    };
+    let key = if read.optional("address").is_some() { "address" } else { "reference" };
+    let (below, above) = (address - address % align, address.saturating_add(align - address % align));
+    if let Some(field) = read.optional(key) {
+        let place = if key == "address" { String::new() } else { format!(" (address {address})") };
+        field.fault(
+            format!("values of this device start at multiples of {align}{place}"),
+            format!("use address {below} or {above}; or change align of the device"),
+        );
+    }
+    false
 }
 
 fn sensor_id(field: &Field<'_, '_>, format: Option<&IdFormat>) -> Option<SensorId> {
@@ -180,27 +268,44 @@ fn sensor_id(field: &Field<'_, '_>, format: Option<&IdFormat>) -> Option<SensorI
     None
 }
 
-fn fits_one_read(field: &Field<'_, '_>, spec: &ReadSpec, max_registers: Option<u16>) -> bool {
-    let count = spec.count();
-    let Some(most) = max_registers.filter(|most| !spec.table.is_bits() && count > *most) else { return true };
-    field.fault_of_key(
-        format!("this value has {count} registers, and the device gives {most} at once"),
-        format!("raise max_registers of the device to {count}, if it can do that"),
-    );
-    false
-}
-
 fn engineering_unit(field: &Field<'_, '_>) -> Option<Unit> {
     let text = field.prose(24)?;
     text.parse().ok()
 }
 
-fn is_number(spec: &ReadSpec) -> bool {
-    !matches!(spec.encoding.data_type, DataType::Bool { .. } | DataType::Text { .. })
+/// What can be at all. It must hold the engineering range, or some of that could never be seen.
+fn valid(field: &Field<'_, '_>, kind: Option<Kind<'_>>, engineering: Option<Range>) -> Option<Range> {
+    let valid = range(field, kind)?;
+    let outside = engineering.filter(|range| range.low() < valid.low() || valid.high() < range.high());
+    if let Some(range) = outside {
+        field.warn(
+            format!(
+                "the range [{}, {}] goes beyond what is valid, so that a value out there is none at all",
+                range.low(),
+                range.high()
+            ),
+            "make valid wider than range, or leave range out",
+        );
+    }
+    Some(valid)
 }
 
-fn range(field: &Field<'_, '_>, spec: Option<&ReadSpec>) -> Option<Range> {
-    if spec.is_some_and(|spec| !is_number(spec)) {
+/// A distance of two values: above nothing.
+fn distance(field: &Field<'_, '_>, kind: Option<Kind<'_>>, what: &str) -> Option<Decimal> {
+    if kind.is_some_and(|kind| !kind.is_quantity()) {
+        field.fault_of_key(format!("only numbers have {what}"), "remove it");
+        return None;
+    }
+    let number = field.decimal()?;
+    if number <= Decimal::ZERO {
+        field.fault(format!("{what} is more than 0"), "leave it out if there is none");
+        return None;
+    }
+    Some(number)
+}
+
+fn range(field: &Field<'_, '_>, kind: Option<Kind<'_>>) -> Option<Range> {
+    if kind.is_some_and(|kind| !kind.is_quantity()) {
         field.fault_of_key("only numbers have a range", "remove it");
         return None;
     }
@@ -211,7 +316,6 @@ fn range(field: &Field<'_, '_>, spec: Option<&ReadSpec>) -> Option<Range> {
     };
     let (low, high) = (low.decimal(), high.decimal());
     let (low, high) = (low?, high?);
-    let as_double = |number: rust_decimal::Decimal| number.to_string().parse::<f64>().ok();
     if low >= high {
         let suggestion = match low == high {
             true => "leave the range out if there is none".into(),
@@ -220,7 +324,7 @@ fn range(field: &Field<'_, '_>, spec: Option<&ReadSpec>) -> Option<Range> {
         field.fault("the low end of a range comes first, and below the high one", suggestion);
         return None;
     }
-    Range::new(as_double(low)?, as_double(high)?)
+    Range::exact(low, high)
 }
 
 /// A device has a handful of codes for "no value"; more is a mistake.

@@ -238,6 +238,28 @@ impl<'a, 'i> Field<'a, 'i> {
         Some(fields.collect())
     }
 
+    /// Whether the value is a list, for keys that take a list or a table.
+    pub fn is_list(&self) -> bool {
+        matches!(self.value(), DeValue::Array(_))
+    }
+
+    /// The keys and values of a table whose keys are free, in the order of the file; `example` shows how it is written.
+    pub fn entries(&self, example: &str) -> Option<Vec<(String, Field<'a, 'i>)>> {
+        let DeValue::Table(table) = self.value() else {
+            return self.wrong_type("a table", Some(format!("write {example}")));
+        };
+        let mut entries: Vec<_> = table
+            .iter()
+            .map(|(key, value)| {
+                let name = key.get_ref().to_string();
+                let path = format!("{}.{name}", self.path);
+                (name, Field { value, path, key_span: key.span(), ..self.clone() })
+            })
+            .collect();
+        entries.sort_by_key(|(_, field)| field.key_span.start);
+        Some(entries)
+    }
+
     /// A table.
     pub fn table(&self, keys: &'static TableKeys) -> Option<TableReader<'a, 'i>> {
         match self.value() {

@@ -41,23 +41,81 @@ pub(super) const LINK: TableKeys = TableKeys {
 };
 pub(super) const DEVICE: TableKeys = TableKeys {
     name: "device",
-    keys: &["id", "name", "link", "unit", "poll_every", "max_registers", "read_across_gaps", "sensor"],
+    keys: &[
+        "id",
+        "name",
+        "link",
+        "unit",
+        "poll_every",
+        "max_registers",
+        "max_bits",
+        "read_across_gaps",
+        "merge",
+        "forbidden",
+        "align",
+        "heartbeat",
+        "sensor",
+    ],
 };
+pub(super) const FORBIDDEN: TableKeys = TableKeys { name: "device.forbidden", keys: &["table", "first", "last"] };
+pub(super) const HEARTBEAT: TableKeys =
+    TableKeys { name: "device.heartbeat", keys: &["table", "address", "reference", "max_unchanged"] };
 pub(super) const SENSOR: TableKeys = TableKeys {
     name: "device.sensor",
-    keys: &["id", "name", "description", "read", "unit", "range", "no_value", "max_age"],
+    keys: &[
+        "id",
+        "name",
+        "description",
+        "read",
+        "unit",
+        "range",
+        "valid",
+        "max_rate",
+        "dead_band",
+        "no_value",
+        "max_age",
+    ],
 };
 pub(super) const READ: TableKeys = TableKeys {
     name: "device.sensor.read",
-    keys: &["table", "address", "reference", "type", "order", "bit", "registers", "scale", "offset"],
+    keys: &[
+        "table",
+        "address",
+        "reference",
+        "type",
+        "order",
+        "bit",
+        "bits",
+        "registers",
+        "scale",
+        "offset",
+        "scale_register",
+        "enum",
+        "flags",
+    ],
 };
+pub(super) const SCALE_REGISTER: TableKeys =
+    TableKeys { name: "device.sensor.read.scale_register", keys: &["address", "reference"] };
 
 /// All tables, in the order of a file.
-pub(super) const ALL: [&TableKeys; 10] =
-    [&FILE, &GATEWAY, &BROKER, &PUBLISH, &CALLS, &SENSORS, &LINK, &DEVICE, &SENSOR, &READ];
+pub(super) const ALL: [&TableKeys; 13] = [
+    &FILE,
+    &GATEWAY,
+    &BROKER,
+    &PUBLISH,
+    &CALLS,
+    &SENSORS,
+    &LINK,
+    &DEVICE,
+    &FORBIDDEN,
+    &HEARTBEAT,
+    &SENSOR,
+    &READ,
+    &SCALE_REGISTER,
+];
 
 /// What other tools and manuals call the same thing, where the letters alone would not lead there.
-const OTHER_WORDS: [(&str, &str); 22] = [
+const OTHER_WORDS: [(&str, &str); 34] = [
     ("mqtt", "broker"),
     ("server", "broker"),
     ("endian", "order"),
@@ -78,8 +136,20 @@ const OTHER_WORDS: [(&str, &str); 22] = [
     ("poll_interval", "poll_every"),
     ("host", "tcp"),
     ("port", "serial"),
-    ("valid_min", "range"),
-    ("valid_max", "range"),
+    ("valid_min", "valid"),
+    ("valid_max", "valid"),
+    ("min", "range"),
+    ("max", "range"),
+    ("deadband", "dead_band"),
+    ("hysteresis", "dead_band"),
+    ("threshold", "dead_band"),
+    ("max_step", "max_rate"),
+    ("rate_limit", "max_rate"),
+    ("scale_factor", "scale_register"),
+    ("sf", "scale_register"),
+    ("states", "enum"),
+    ("map", "enum"),
+    ("watchdog", "heartbeat"),
 ];
 
 impl TableKeys {
@@ -115,14 +185,16 @@ impl TableKeys {
 
 /// Whether there may be several tables of that name.
 pub(super) fn is_list(name: &str) -> bool {
-    matches!(name, "link" | "device" | "sensor")
+    matches!(name, "link" | "device" | "sensor" | "forbidden")
 }
 
 /// How a table is written.
 pub(super) fn example_of(table: &TableKeys) -> String {
     match table.name {
         "device.sensor.read" => "write { table = \"holding\", address = 100, type = \"u16\" }".into(),
-        "link" | "device" | "device.sensor" => format!("write [[{}]]", table.name),
+        "device.sensor.read.scale_register" => "write { address = 101 }".into(),
+        "device.heartbeat" => "write { table = \"holding\", address = 10, max_unchanged = \"30s\" }".into(),
+        "link" | "device" | "device.sensor" | "device.forbidden" => format!("write [[{}]]", table.name),
         name => format!("write [{name}]"),
     }
 }

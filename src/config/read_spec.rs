@@ -3,133 +3,109 @@
 use rust_decimal::Decimal;
 
 use super::field::Field;
+use super::keys;
+use super::names::{Meaning, meaning};
+use super::place::{Place, address_beside, place};
 use super::reader::TableReader;
-use super::reference::{self, ReferenceError, reference_of};
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, NoValueCodeError, WordOrder};
 use crate::quantity::{Scaling, ScalingError};
+use crate::registry::rules::Names;
 use crate::registry::search::nearest;
 use crate::registry::sensor::ReadSpec;
 
-pub(super) fn read_spec(read: &TableReader<'_, '_>) -> Option<ReadSpec> {
+/// Where a value is and what its numbers are called.
+pub(super) fn read_spec(read: &TableReader<'_, '_>) -> Option<(ReadSpec, Option<Names>)> {
     let place = place(read);
     let table = place.as_ref().and_then(|place| place.table);
     let data_type = data_type(read, table);
     let order = order(read, data_type, table);
-    let scaling = scaling(read, data_type);
+    let meaning = meaning(read, data_type);
+    let scaling = scaling(read, data_type, &meaning);
+    let factor = read.optional("scale_register");
+    let factor = factor.map(|field| (factor_address(&field, table, data_type, &meaning), field));
     let place = place?;
     let spec = ReadSpec {
         table: place.table?,
         address: place.address?,
         encoding: Encoding { data_type: data_type?, order: order? },
         scaling: scaling?,
+        factor: None,
     };
-    place.note_end(&spec).then_some(spec)
+    place.note_end(spec.address, spec.count()).then_some(())?;
+    let spec = match factor {
+        Some((address, field)) => with_factor(spec, address?, &field, &place)?,
+        None => spec,
+    };
+    Some((spec, meaning.into_names()?))
 }
 
-/// A table and an address, as far as they could be understood, and the key that names the address.
-struct Place<'a, 'i> {
+fn factor_address(
+    field: &Field<'_, '_>,
     table: Option<Table>,
-    address: Option<u16>,
-    field: Field<'a, 'i>,
-}
-
-impl Place<'_, '_> {
-    /// Whether the last register exists.
-    fn note_end(&self, spec: &ReadSpec) -> bool {
-        let last = u32::from(spec.address) + u32::from(spec.count()) - 1;
-        if last > u32::from(u16::MAX) {
-            let highest = 0x1_0000 - u32::from(spec.count());
-            self.field.fault(
-                format!("{} registers from {} end beyond address 65535", spec.count(), spec.address),
-                format!("{highest} is the highest address of this type"),
-            );
-        }
-        last <= u32::from(u16::MAX)
-    }
-}
-
-fn place<'a, 'i>(read: &TableReader<'a, 'i>) -> Option<Place<'a, 'i>> {
-    match (read.optional("reference"), read.optional("address")) {
-        (Some(reference), Some(_)) => {
-            reference.fault_of_key(
-                "address and reference both say where the register is",
-                "keep address for the zero-based PDU address, or reference for the number in a manual that counts 40001, 40002, …",
-            );
-            None
-        }
-        (Some(field), None) => {
-            let found = reference_place(&field);
-            note_table_beside_reference(read, found);
-            let (table, address) = found.unzip();
-            Some(Place { table, address, field })
-        }
-        (None, address) => {
-            let table = read.required("table", "\"holding\"").and_then(|field| table(&field));
-            if address.is_none() {
-                let suggestion = "add address = 100 (zero-based), or reference = 40101 in place of table and address";
-                read.missing("address", "address is missing".into(), suggestion.into());
-            }
-            let field = address?;
-            let address = pdu_address(&field);
-            Some(Place { table, address, field })
-        }
-    }
-}
-
-fn table(field: &Field<'_, '_>) -> Option<Table> {
-    let place = field.one_of(&Table::NAMES)?;
-    Table::from_name(Table::NAMES[place])
-}
-
-fn pdu_address(field: &Field<'_, '_>) -> Option<u16> {
-    if let Some(number) = field.plain_integer()
-        && number > i64::from(u16::MAX)
-        && let Ok((table, address)) = reference::from_number(number)
-    {
-        field.fault(
-            "an address is 0 to 65535, as the request carries it",
-            format!("write reference = {number} in place of table and address if a manual numbers it so ({table} register at address {address})"),
-        );
+    data_type: Option<DataType>,
+    meaning: &Meaning,
+) -> Option<u16> {
+    let beside = field.table(&keys::SCALE_REGISTER)?;
+    let is_quantity = !meaning.is_given() && data_type.is_none_or(is_number);
+    if !is_quantity || table.is_some_and(Table::is_bits) {
+        field.fault_of_key("only a number has a factor", "remove it");
         return None;
     }
-    u16::try_from(field.integer("an address", 0..=0xFFFF)?).ok()
+    address_beside(&beside, table)
 }
 
-fn reference_place(field: &Field<'_, '_>) -> Option<(Table, u16)> {
-    let found = match (field.plain_integer(), field.plain_text()) {
-        (Some(number), _) => reference::from_number(number),
-        (_, Some(text)) => reference::from_text(text),
-        _ => {
-            field.fault("a reference is a number, or a text of five or six digits", "write reference = 40101");
-            return None;
-        }
-    };
-    match found {
-        Ok(place) => Some(place),
-        Err(err) => {
-            let suggestion = match err {
-                ReferenceError::CountsFromOne => {
-                    "the first holding register is 40001; use address for zero-based numbers"
-                }
-                _ => "use table and address for the zero-based PDU address",
-            };
-            field.fault(err.to_string(), suggestion);
-            None
-        }
+fn with_factor(spec: ReadSpec, factor: u16, field: &Field<'_, '_>, place: &Place<'_, '_>) -> Option<ReadSpec> {
+    let value = spec.address..=spec.address + (spec.count() - 1);
+    if value.contains(&factor) {
+        field.fault("the value itself stands in this register", "write the address of its factor");
+        return None;
     }
+    let whole = spec.with_factor_at(factor);
+    if whole.is_none() {
+        let key = if place.field.path.ends_with("reference") { "reference" } else { "address" };
+        field.fault(
+            format!(
+                "one request reads {} registers at most, and the value and its factor are further apart",
+                spec.table.read_limit()
+            ),
+            format!(
+                "check {key} here and in scale_register; a value and a factor of two requests do not belong together"
+            ),
+        );
+    }
+    whole
 }
 
-fn note_table_beside_reference(read: &TableReader<'_, '_>, found: Option<(Table, u16)>) {
-    let (Some(field), Some((table, address))) = (read.optional("table"), found) else { return };
-    let reference = reference_of(table, address);
-    let message = match field.plain_text() {
-        Some(name) if name != table.name() => {
-            format!("reference {reference} is in the table {table}, and this says another")
-        }
-        _ => format!("reference {reference} names the table {table} already"),
+/// What the bits of a number tell, beside which it has its own name: `bits = [4, 7]`.
+fn bits_of(field: &Field<'_, '_>, number: DataType) -> Option<DataType> {
+    let (DataType::U16 | DataType::U32 | DataType::U64) = number else {
+        field.fault_of_key(
+            format!("{number} has no range of bits"),
+            "write type = \"u16\", \"u32\" or \"u64\", or remove bits",
+        );
+        return None;
     };
-    field.fault(message, "remove table, or write table and address in place of reference");
+    let ends = field.list()?;
+    let [first, last] = ends.as_slice() else {
+        field.fault("a range of bits is its lowest and its highest bit", "write [4, 7]");
+        return None;
+    };
+    let highest = i64::from(number.registers()) * 16 - 1;
+    let what = format!("a bit of {number}");
+    let (first, last) = (first.integer(&what, 0..=highest), last.integer(&what, 0..=highest));
+    let (first, last) = (first?, last?);
+    if first > last {
+        field.fault("the lowest bit of a range comes first", format!("write [{last}, {first}]"));
+        return None;
+    }
+    let registers = u8::try_from(number.registers()).ok()?;
+    Some(DataType::Bits { registers, first: u8::try_from(first).ok()?, last: u8::try_from(last).ok()? })
+}
+
+/// Whether a type holds a quantity, which may have a scale and a range.
+pub(super) fn is_number(data_type: DataType) -> bool {
+    !matches!(data_type, DataType::Bool { .. } | DataType::Text { .. })
 }
 
 fn data_type(read: &TableReader<'_, '_>, table: Option<Table>) -> Option<DataType> {
@@ -162,6 +138,9 @@ fn data_type(read: &TableReader<'_, '_>, table: Option<Table>) -> Option<DataTyp
     if let (Some(field), false) = (&bit, matches!(given, DataType::Bool { .. })) {
         field.fault_of_key(format!("{} has no single bit", given.name()), "write type = \"bool\", or remove bit");
     }
+    if let Some(field) = read.optional("bits") {
+        return bits_of(&field, given);
+    }
     match given {
         DataType::Bool { .. } => bit_of(read, bit, table),
         DataType::Text { .. } => {
@@ -185,6 +164,7 @@ fn type_like(name: &str) -> Option<&'static str> {
         "float" | "float32" | "real" | "single" => "f32",
         "double" | "float64" | "lreal" => "f64",
         "boolean" | "bit" | "coil" => "bool",
+        "bcd" => "bcd16",
         "str" | "text" | "ascii" | "char" => "string",
         _ => return None,
     })
@@ -276,12 +256,14 @@ fn order_like(name: &str) -> Option<&'static str> {
     })
 }
 
-fn scaling(read: &TableReader<'_, '_>, data_type: Option<DataType>) -> Option<Scaling> {
+fn scaling(read: &TableReader<'_, '_>, data_type: Option<DataType>, meaning: &Meaning) -> Option<Scaling> {
     let scale = read.optional("scale");
     let offset = read.optional("offset");
-    let is_number = data_type.is_none_or(|kind| !matches!(kind, DataType::Bool { .. } | DataType::Text { .. }));
-    if !is_number {
-        let kind = data_type.map(DataType::name).unwrap_or_default();
+    if meaning.is_given() || !data_type.is_none_or(is_number) {
+        let kind = match meaning.is_given() {
+            true => "number with a name",
+            false => data_type.map(DataType::name).unwrap_or_default(),
+        };
         for field in scale.iter().chain(&offset) {
             field.fault_of_key(format!("a {kind} is not scaled"), "remove it");
         }

@@ -17,8 +17,10 @@ use crate::clock;
 use crate::errors::chain;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
+use crate::progress::{Pledge, Progress};
+use crate::registry::heartbeat::HeartbeatWatch;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Stamp};
-use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
 /// How many calls may wait at a link. One more is refused at once, which the caller sees as `RATE_LIMITED`: waiting for a
 /// place would eat its deadline unseen.
@@ -35,15 +37,29 @@ pub fn start(
     registry: &Arc<Registry>,
     board: &Arc<Board>,
     at_least_every: Duration,
+    progress: &Arc<Progress>,
     stop: &CancellationToken,
+) -> (FieldHandle, tokio::task::JoinSet<()>) {
+    start_on(registry, board, at_least_every, progress, stop, |_, link| Line::new(link))
+}
+
+/// The same over lines of another making, such as pipes in memory.
+pub fn start_on(
+    registry: &Arc<Registry>,
+    board: &Arc<Board>,
+    at_least_every: Duration,
+    progress: &Arc<Progress>,
+    stop: &CancellationToken,
+    line_of: impl Fn(LinkIndex, &Link) -> Line,
 ) -> (FieldHandle, tokio::task::JoinSet<()>) {
     let mut tasks = tokio::task::JoinSet::new();
     let mut senders = Vec::new();
     for (index, link) in registry.links() {
         let (sender, calls) = mpsc::channel(CALLS_WAITING);
         senders.push(sender);
-        let line = Line::new(link);
-        let task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        let line = line_of(index, link);
+        let mut task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        task.pledge = progress.enrol(format!("link {}", link.id));
         tasks.spawn(task.run(stop.clone()));
     }
     (FieldHandle::new(Arc::clone(registry), senders), tasks)
@@ -59,8 +75,10 @@ pub(super) struct LinkTask {
     calls: mpsc::Receiver<FreshRead>,
     waiting: Vec<FreshRead>,
     devices: HashMap<DeviceIndex, Health>,
+    heartbeats: HashMap<DeviceIndex, HeartbeatWatch>,
     link_failures: u32,
     at_least_every: Duration,
+    pub(super) pledge: Pledge,
 }
 
 /// What the task knows of a device of its link.
@@ -85,7 +103,14 @@ impl LinkTask {
     ) -> LinkTask {
         let schedule = Schedule::new(plan::plan_link(&registry, link), clock::instant());
         let devices = registry.link(link).devices.iter().map(|device| (*device, Health::default())).collect();
+        let heartbeats = registry
+            .link(link)
+            .devices
+            .iter()
+            .filter_map(|device| Some((*device, HeartbeatWatch::new(registry.device(*device).heartbeat?))));
+        let heartbeats = heartbeats.collect();
         LinkTask {
+            heartbeats,
             registry,
             link,
             board,
@@ -96,18 +121,30 @@ impl LinkTask {
             devices,
             link_failures: 0,
             at_least_every,
+            pledge: Pledge::default(),
         }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             self.take_calls();
-            let step = self.schedule.next(clock::instant());
+            let now = clock::instant();
+            let step = self.schedule.next(now);
+            self.pledge_for(&step, now);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.step(step) => {}
             }
+        }
+    }
+
+    /// How long the next step takes at most; a request may be sent once more for each retry and for a closed connection.
+    fn pledge_for(&self, step: &Next, now: Instant) {
+        match step {
+            Next::Read(_) => self.pledge.within(self.line.longest_ask() * (ATTEMPTS + 1)),
+            Next::Wait(until) => self.pledge.within(until.saturating_duration_since(now)),
+            Next::Idle => self.pledge.whenever(),
         }
     }
 
@@ -169,7 +206,8 @@ impl LinkTask {
                 self.refused(place, &read, err.fault(), now, started);
             }
             Fault::Offline(cause) => self.went_silent(read.device, cause, &err, now),
-            Fault::NoValue | Fault::NotANumber => {}
+            // What only an answer can say.
+            Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped | Fault::Frozen => {}
         }
     }
 
@@ -194,14 +232,19 @@ impl LinkTask {
 
     fn answered(&mut self, read: &PlannedRead, reply: &ReadReply, read_at: Stamp, started: Instant) {
         let registry = Arc::clone(&self.registry);
+        let watch = self.heartbeats.get_mut(&read.device);
+        let frozen = watch.is_some_and(|watch| watch.heard(read.request, reply, read_at.instant));
         for index in &read.sensors {
             let sensor = registry.sensor(*index);
             let offset = sensor.read.address - read.request.address();
-            let sample = words_of(reply, offset, sensor.read.count(), |words| sensor.interpret(words, read_at));
+            let sample = words_of(reply, offset, sensor.read.count(), |words| match frozen {
+                true => Err(Fault::Frozen),
+                false => sensor.interpret(words, read_at),
+            });
             match sample {
                 Some(Ok(sample)) => {
-                    self.board.sensor_answered(*index, sample, self.at_least_every);
-                    self.note_value(*index, true);
+                    let is_taken = self.board.sensor_answered(*index, sample, self.at_least_every);
+                    self.note_value(*index, is_taken);
                 }
                 Some(Err(fault)) => {
                     self.board.sensor_failed(*index, fault, read_at);
@@ -247,12 +290,14 @@ impl LinkTask {
         match (known, has_value) {
             (Some(place), true) => {
                 health.without_value.swap_remove(place);
-                info!(sensor_id = %sensor.id, "the sensor has a value again");
+                info!(sensor_id = %sensor.id, device = %self.registry.device(sensor.device).id, "the sensor has a value again");
             }
             (None, false) => {
                 health.without_value.push(index);
                 let fault = self.board.look(index, |state| state.fault());
-                warn!(sensor_id = %sensor.id, ?fault, "the device answers, but has no value for the sensor");
+                let device = &self.registry.device(sensor.device).id;
+                let error = fault.map(|fault| fault.reason(true));
+                warn!(sensor_id = %sensor.id, %device, error, detail = ?fault, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }
@@ -277,7 +322,9 @@ impl LinkTask {
         });
         if was_away || first {
             let name = &self.registry.device(device).id;
-            info!(device = %name, link = %self.link_id(), "the device answers{}", if was_away { " again" } else { "" });
+            let sensor_ids = sensor_ids(&self.registry, device);
+            let again = if was_away { " again" } else { "" };
+            info!(device = %name, link = %self.link_id(), sensor_ids, "the device answers{again}");
         }
         if was_away {
             self.schedule.wake(device, at.instant);
@@ -325,7 +372,7 @@ impl LinkTask {
         let Some(health) = self.devices.get_mut(&device) else { return };
         if health.cause != Some(cause) {
             warn!(device = %name, link = %registry.link(self.link).id, error = cause.name(), detail = %chain(err),
-                "the device is offline");
+                sensor_ids = sensor_ids(&registry, device), "the device is offline");
         }
         health.failures += 1;
         health.cause = Some(cause);
@@ -353,6 +400,13 @@ impl LinkTask {
     fn link_id(&self) -> &crate::ids::LinkId {
         &self.registry.link(self.link).id
     }
+}
+
+/// The sensors of a device, for the log.
+fn sensor_ids(registry: &Registry, device: DeviceIndex) -> String {
+    let ids: Vec<&str> =
+        registry.device(device).sensors.iter().map(|index| registry.sensor(*index).id.as_str()).collect();
+    ids.join(" ")
 }
 
 /// Hands the words of one sensor out of a reply; a bit becomes one word.

@@ -11,9 +11,11 @@ use super::handle::FieldHandle;
 use super::line::Line;
 use super::link::LinkTask;
 use super::testing::{Plan, word};
+use super::transport::Pipes;
 use crate::board::Board;
 use crate::clock;
 use crate::modbus::rtu::crc;
+use crate::progress::Progress;
 use crate::quantity::Value;
 use crate::registry::reading::{DeviceStatus, Fault, NoValueNow, OfflineCause};
 use crate::registry::sensor::Endpoint;
@@ -32,6 +34,8 @@ enum Mood {
     Exception(u8),
     /// Refuses reads that touch this register with exception 2.
     Lacks(u16),
+    /// Says each answer twice, and every register holds the number of requests so far. On serial lines.
+    SaysItTwice,
     /// Closes the connection instead of answering, and answers on the next one.
     ClosesOnce,
 }
@@ -40,6 +44,7 @@ enum Mood {
 struct Bench {
     registry: Arc<Registry>,
     board: Arc<Board>,
+    progress: Arc<Progress>,
     handle: FieldHandle,
     /// The mood of each unit, from unit 1.
     moods: Arc<Mutex<Vec<Mood>>>,
@@ -59,16 +64,18 @@ impl Bench {
     fn new(plan: Plan) -> Bench {
         let registry = Arc::new(plan.registry());
         let board = Arc::new(Board::new(Arc::clone(&registry)));
-        let (pipes, connects) = mpsc::unbounded_channel();
+        let (pipes, mut connects) = mpsc::unbounded_channel();
         let (sender, calls) = mpsc::channel(4);
         let link = LinkIndex(0);
-        let line = Line::mock(registry.link(link), connects);
-        let task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
+        let line = Line::over_pipes(registry.link(link), Pipes::new(move || connects.try_recv().ok()));
+        let mut task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
         let stop = CancellationToken::new();
+        let progress = Arc::new(Progress::default());
+        task.pledge = progress.enrol("link".into());
         tokio::spawn(task.run(stop.clone()));
         let handle = FieldHandle::new(Arc::clone(&registry), vec![sender]);
         let moods = Arc::new(Mutex::new(vec![Mood::Answers; registry.devices().len()]));
-        Bench { registry, board, handle, moods, requests: Arc::default(), pipes, stop }
+        Bench { registry, board, progress, handle, moods, requests: Arc::default(), pipes, stop }
     }
 
     /// Lets the task connect once more.
@@ -138,7 +145,7 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             Mood::Exception(code) => pdu = exception(code),
             Mood::Lacks(register) if (address..address + count).contains(&register) => pdu = exception(2),
-            Mood::Lacks(_) => {}
+            Mood::Lacks(_) | Mood::SaysItTwice => {}
             Mood::ClosesOnce => {
                 moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers;
                 return;
@@ -166,11 +173,19 @@ async fn serve_rtu(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, reque
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             _ => {}
         }
+        let asked = requests.lock().expect("unpoisoned").len() as u16;
         let mut answer = vec![unit, function, (count * 2) as u8];
-        answer.extend((address..address + count).flat_map(u16::to_be_bytes));
+        match mood {
+            Mood::SaysItTwice => answer.extend((0..count).flat_map(|_| asked.to_be_bytes())),
+            _ => answer.extend((address..address + count).flat_map(u16::to_be_bytes)),
+        }
         answer.extend(crc(&answer).to_le_bytes());
         if stream.write_all(&answer).await.is_err() {
             return;
+        }
+        if mood == Mood::SaysItTwice {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let _ = stream.write_all(&answer).await;
         }
     }
 }
@@ -197,6 +212,18 @@ async fn case_c24_a_late_rtu_answer_is_never_taken_for_the_next_register() {
     }
     assert!(good > 1_000, "only {good} looks found a value, which proves nothing");
     assert!(bench.requests().len() > 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_twice_is_not_the_answer_to_the_next_request() {
+    let bench = Bench::new(Plan::serial(&[(0, word(1))]));
+    bench.set_mood(1, Mood::SaysItTwice);
+    bench.plug_in();
+    for _ in 0..20 {
+        bench.until(0, Ok(Value::Integer(bench.requests().len().max(1) as i128))).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(bench.value(0, MINUTE), Ok(Value::Integer(bench.requests().len() as i128)));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,4 +376,56 @@ async fn a_call_is_answered_with_a_fresh_read_and_by_its_deadline() {
     assert_eq!(bench.handle.refresh(SensorIndex(0), clock::instant() + MINUTE).await, Ok(()));
     assert_eq!(bench.requests().len(), asked, "a resting device is not asked by a call");
     assert_eq!(bench.registry.sensors().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_takes_no_bytes_is_given_up_for_a_new_one() {
+    for plan in [Plan::tcp(&[(7, word(1))]), Plan::serial(&[(7, word(1))])] {
+        let bench = Bench::new(plan);
+        // Nobody reads here, and there is room for two bytes.
+        let (_stuck, theirs) = tokio::io::duplex(2);
+        bench.pipes.send(theirs).expect("the task runs");
+        bench.plug_in();
+        bench.until(0, Ok(Value::Integer(7))).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_keeps_its_pledges_whatever_its_devices_do() {
+    // covers: E4
+    for plan in [Plan::tcp(&[(7, word(1))]), Plan::serial(&[(7, word(1))])] {
+        let bench = Bench::new(plan.and_device(&[(8, word(1))]));
+        let moods = [Mood::Answers, Mood::Silent, Mood::Late(MINUTE), Mood::Exception(4), Mood::ClosesOnce];
+        for (turn, mood) in moods.into_iter().enumerate() {
+            bench.set_mood(1, mood);
+            // At first there is no way to the device at all.
+            if turn > 0 {
+                bench.plug_in();
+            }
+            for _ in 0..120 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(bench.progress.check(clock::instant()), None, "{mood:?}");
+            }
+        }
+        bench.stop.cancel();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(bench.progress.check(clock::instant()).is_some(), "nobody watches the link");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c40_a_device_whose_heartbeat_stands_still_is_not_believed_though_it_answers() {
+    let heartbeat = crate::registry::heartbeat::Heartbeat {
+        table: crate::modbus::Table::Holding,
+        address: 7,
+        max_unchanged: Duration::from_secs(30),
+    };
+    let bench = Bench::new(Plan::tcp(&[(10, word(1)), (12, word(1))]).with_heartbeat(heartbeat));
+    bench.plug_in();
+    bench.until(0, Ok(Value::Integer(10))).await;
+    // Every register of this device holds its own address for ever, the heartbeat's too.
+    let after = bench.until(0, Err(Some(Fault::Frozen))).await;
+    assert!(after >= Duration::from_secs(29), "{after:?}");
+    assert_eq!(bench.value(1, MINUTE), Err(Some(Fault::Frozen)));
+    assert_eq!(bench.status(0), DeviceStatus::Degraded);
 }

@@ -3,13 +3,17 @@
 //! Nothing here waits for the broker or for an agent. [`plan`] decides what to ask together, [`link`] asks it, and
 //! everyone else has a [`handle`].
 
+pub mod cost;
 pub mod handle;
+pub mod learnt;
 pub mod line;
 pub mod link;
 #[cfg(test)]
 mod link_tests;
+pub mod load;
 pub mod plan;
 pub mod schedule;
+pub mod search;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod transport;

@@ -1,13 +1,18 @@
-//! What to ask together: neighbouring registers of a device become one read. Pure.
+//! What to ask together: the reads of a device that cost its link the least. Pure.
 //!
-//! A read never splits a value of several registers, never crosses tables, and keeps the device's limit. Holes between
-//! sensors are read along where that is cheaper than a further request and the device allows it.
+//! Sensors stand in a row by address, and a plan is where that row is cut. Any plan has an equally cheap one of that form:
+//! of two reads, the sensor that starts first can take along all that start later and end within it. So a walk over the
+//! cuts ([`cheapest_cuts`]) finds the cheapest plan of all, not a good one. A read never splits a value of several registers,
+//! never crosses tables, and keeps the limits of the device, written or [learnt](super::learnt).
 
+use std::ops::Range;
 use std::time::Duration;
 
+use super::cost::LinkCost;
+use super::learnt::Learnt;
 use crate::modbus::Table;
 use crate::modbus::pdu::ReadRequest;
-use crate::registry::sensor::Endpoint;
+use crate::registry::sensor::{ReadLimits, ReadSpec};
 use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
 
 /// One read request and whom it serves.
@@ -17,184 +22,176 @@ pub struct PlannedRead {
     pub device: DeviceIndex,
     /// What it is asked for.
     pub request: ReadRequest,
-    /// The sensors in it, by address; never empty.
+    /// The sensors in it, by address; none where it reads a device's heartbeat alone.
     pub sensors: Vec<SensorIndex>,
     /// How often.
     pub every: Duration,
 }
 
-/// The widest hole that is cheaper to read along than to ask twice.
-///
-/// On a serial line a register takes 2 characters; a further request takes 8, its answer 5 more than the data, and two
-/// silences of 3.5 and the device's turnaround come on top, which is about ten registers. Over TCP a further request is a
-/// further round trip, and no hole that fits is dearer.
-fn widest_hole(endpoint: &Endpoint, table: Table) -> u16 {
-    let registers = match endpoint {
-        Endpoint::Serial(_) => 10,
-        Endpoint::Tcp { .. } => 64,
-    };
-    if table.is_bits() { registers * 16 } else { registers }
-}
-
 /// All reads of a link, device by device.
 pub fn plan_link(registry: &Registry, link: LinkIndex) -> Vec<PlannedRead> {
-    registry.link(link).devices.iter().flat_map(|device| plan(registry, *device)).collect()
+    registry.link(link).devices.iter().flat_map(|device| plan(registry, *device, &Learnt::default())).collect()
 }
 
-/// The reads of one device, in the order of table and address.
-pub fn plan(registry: &Registry, index: DeviceIndex) -> Vec<PlannedRead> {
+/// The reads of one device, in the order of table and address; sensors that are read alone come last.
+pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<PlannedRead> {
     let device = registry.device(index);
-    let endpoint = &registry.link(device.link).endpoint;
-    let mut sensors = device.sensors.clone();
-    sensors.sort_by_key(|sensor| {
-        let read = &registry.sensor(*sensor).read;
-        (read.table, read.address)
+    let cost = LinkCost::of(registry.link(device.link));
+    let is_apart = |sensor: &SensorIndex| learnt.apart(*sensor).is_some();
+    let (apart, mut together): (Vec<_>, Vec<_>) = device.sensors.iter().copied().partition(is_apart);
+    together.sort_by_key(|sensor| {
+        let spec = &registry.sensor(*sensor).read;
+        (spec.table, span(spec).start, span(spec).end)
     });
-    let mut reads: Vec<PlannedRead> = Vec::new();
-    for sensor in sensors {
-        let table = registry.sensor(sensor).read.table;
-        let limit = if table.is_bits() { table.read_limit() } else { device.max_registers.min(table.read_limit()) };
-        let hole = if device.read_across_gaps { widest_hole(endpoint, table) } else { 0 };
-        let joined = reads.last().and_then(|last| join(registry, last, sensor, hole, limit));
-        match (joined, reads.last_mut()) {
-            (Some(request), Some(last)) => {
-                last.request = request;
-                last.sensors.push(sensor);
-            }
-            _ => reads.extend(alone(registry, sensor)),
-        }
+    let read_of = |sensors: &[SensorIndex]| read_of(registry, index, sensors);
+    let mut reads = Vec::new();
+    for sensors in together.chunk_by(|one, next| registry.sensor(*one).read.table == registry.sensor(*next).read.table)
+    {
+        let table = registry.sensor(sensors[0]).read.table;
+        let rules = Rules::of(registry, &device.limits, learnt, table, cost);
+        let spans: Vec<Range<u32>> = sensors.iter().map(|sensor| span(&registry.sensor(*sensor).read)).collect();
+        reads.extend(cheapest_cuts(&spans, &rules).into_iter().filter_map(|block| read_of(&sensors[block])));
     }
+    reads.extend(apart.iter().filter_map(|sensor| read_of(&[*sensor])));
+    read_heartbeat(registry, index, learnt, &mut reads);
     reads
 }
 
-/// The request that covers a read and one more sensor behind it, if there may be one.
-fn join(registry: &Registry, read: &PlannedRead, sensor: SensorIndex, hole: u16, limit: u16) -> Option<ReadRequest> {
-    let spec = &registry.sensor(sensor).read;
-    let request = read.request;
-    let end = u32::from(request.address()) + u32::from(request.count());
-    let new_end = end.max(u32::from(spec.address) + u32::from(spec.count()));
-    let gap = u32::from(spec.address).saturating_sub(end);
-    let count = u16::try_from(new_end - u32::from(request.address())).ok()?;
-    if spec.table != request.table() || gap > u32::from(hole) || count > limit {
-        return None;
+/// Has one of the reads take the device's heartbeat along where that is allowed and cheaper, or else adds a read for it.
+fn read_heartbeat(registry: &Registry, index: DeviceIndex, learnt: &Learnt, reads: &mut Vec<PlannedRead>) {
+    let device = registry.device(index);
+    let missing = device.heartbeat.and_then(|beat| beat.missing_in(reads.iter().map(|read| read.request)));
+    let Some(alone) = missing else { return };
+    let rules = Rules::of(registry, &device.limits, learnt, alone.table(), LinkCost::of(registry.link(device.link)));
+    let beat = u32::from(alone.address());
+    let longer = reads.iter_mut().filter(|read| read.request.table() == alone.table()).filter_map(|read| {
+        let first = u32::from(read.request.address());
+        let end = first + u32::from(read.request.count());
+        let (span, whole) = (first..end, first.min(beat)..end.max(beat + 1));
+        let may = rules.merge && rules.allow(&whole) && (rules.across_gaps || first <= beat + 1 && beat <= end);
+        let extra = rules.cost_of(&whole).saturating_sub(rules.cost_of(&span));
+        let request = ReadRequest::new(alone.table(), first.min(beat) as u16, (whole.end - whole.start) as u16).ok()?;
+        (may && extra < rules.cost_of(&(beat..beat + 1))).then_some((extra, request, read))
+    });
+    match longer.min_by_key(|(extra, ..)| *extra) {
+        Some((_, request, read)) => read.request = request,
+        None => {
+            reads.push(PlannedRead { device: index, request: alone, sensors: Vec::new(), every: device.poll_every })
+        }
     }
-    ReadRequest::new(request.table(), request.address(), count).ok()
 }
 
-/// The read of one sensor alone. `None` cannot happen for a checked configuration.
-fn alone(registry: &Registry, index: SensorIndex) -> Option<PlannedRead> {
-    let sensor = registry.sensor(index);
-    let request = ReadRequest::new(sensor.read.table, sensor.read.address, sensor.read.count()).ok()?;
-    let every = registry.device(sensor.device).poll_every;
-    Some(PlannedRead { device: sensor.device, request, sensors: vec![index], every })
+/// The registers or bits that a sensor needs in one read.
+pub(super) fn span(spec: &ReadSpec) -> Range<u32> {
+    let first = u32::from(spec.address);
+    first..first + u32::from(spec.count())
 }
 
-/// Splits a read that the device refused in two, at its widest hole, or else in the middle; `None` when it serves one sensor.
-///
-/// Repeated, this leaves the refused register alone, and the others of the block lose nothing.
+/// The one read that serves these sensors of a device and table, sorted by address. `None` where the standard has none.
+pub(super) fn read_of(registry: &Registry, device: DeviceIndex, sensors: &[SensorIndex]) -> Option<PlannedRead> {
+    let specs = || sensors.iter().map(|sensor| &registry.sensor(*sensor).read);
+    let first = specs().map(|spec| spec.address).min()?;
+    let end = specs().map(|spec| span(spec).end).max()?;
+    let count = u16::try_from(end - u32::from(first)).ok()?;
+    let request = ReadRequest::new(specs().next()?.table, first, count).ok()?;
+    Some(PlannedRead { device, request, sensors: sensors.to_vec(), every: registry.device(device).poll_every })
+}
+
+/// What decides whether sensors of one table may share a read, and what that costs.
+struct Rules {
+    table: Table,
+    most: u32,
+    across_gaps: bool,
+    merge: bool,
+    untouchable: Vec<Range<u32>>,
+    cost: LinkCost,
+}
+
+impl Rules {
+    fn of(registry: &Registry, limits: &ReadLimits, learnt: &Learnt, table: Table, cost: LinkCost) -> Rules {
+        let (written, found) = match table.is_bits() {
+            true => (limits.max_bits, learnt.max_bits),
+            false => (limits.max_registers, learnt.max_registers),
+        };
+        let forbidden = limits.forbidden.iter().filter(|range| range.table == table);
+        let holes = learnt.holes.iter().filter(|(of, _)| *of == table);
+        let refused = learnt.all_apart().map(|apart| &registry.sensor(apart.sensor).read);
+        Rules {
+            table,
+            most: u32::from(found.map_or(written, |found| written.min(found)).min(table.read_limit())),
+            across_gaps: limits.read_across_gaps,
+            merge: limits.merge,
+            untouchable: forbidden
+                .map(|range| u32::from(range.first)..u32::from(range.last) + 1)
+                .chain(holes.map(|(_, range)| range.clone()))
+                .chain(refused.filter(|spec| spec.table == table).map(span))
+                .collect(),
+            cost,
+        }
+    }
+
+    /// Whether a read may grow to this span. Once it may not, no longer one may.
+    fn allow(&self, span: &Range<u32>) -> bool {
+        let touches = |range: &Range<u32>| range.start < span.end && span.start < range.end;
+        span.end - span.start <= self.most && !self.untouchable.iter().any(touches)
+    }
+
+    fn cost_of(&self, span: &Range<u32>) -> Duration {
+        self.cost.of_read(self.table, u16::try_from(span.end - span.start).unwrap_or(u16::MAX))
+    }
+}
+
+/// The cheapest way to cut a row of spans, sorted by start and end, into blocks of one read each; of equally cheap ones the
+/// one with fewest reads, and then with the longest first ones. A span alone is always a block, whatever the limits say,
+/// because there is no other way to read it.
+fn cheapest_cuts(spans: &[Range<u32>], rules: &Rules) -> Vec<Range<usize>> {
+    // The cheapest plan of the spans from each place on: its cost, its number of reads, and where its first block ends.
+    let mut best = vec![(Duration::ZERO, 0_usize, spans.len()); spans.len() + 1];
+    for first in (0..spans.len()).rev() {
+        let plans = blocks_from(spans, first, rules).map(|(end, span)| {
+            let (cost, reads, _) = best[end];
+            (cost + rules.cost_of(&span), reads + 1, end)
+        });
+        let cheapest = plans.min_by_key(|(cost, reads, end)| (*cost, *reads, usize::MAX - end));
+        best[first] = cheapest.unwrap_or((Duration::MAX, 0, first + 1));
+    }
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    while start < spans.len() {
+        let end = best[start].2;
+        blocks.push(start..end);
+        start = end;
+    }
+    blocks
+}
+
+/// Every block that may start with this span: where it ends in the row, and what it covers.
+fn blocks_from<'s>(
+    spans: &'s [Range<u32>],
+    first: usize,
+    rules: &'s Rules,
+) -> impl Iterator<Item = (usize, Range<u32>)> + 's {
+    let start = spans[first].start;
+    let mut end = spans[first].end;
+    // Whether one of the values alone covers the block, so that the others cost nothing and no limit can object.
+    let mut is_one_value = true;
+    (first..spans.len()).map_while(move |place| {
+        let next = &spans[place];
+        let has_gap = next.start > end;
+        is_one_value &= next.start == start || next.end <= end;
+        end = end.max(next.end);
+        let block = start..end;
+        let may = rules.merge && rules.allow(&block) && (rules.across_gaps || !has_gap);
+        (is_one_value || may).then_some((place + 1, block))
+    })
+}
+
+/// Splits a read that the device refused in two; `None` when it serves one sensor.
 pub fn split(registry: &Registry, read: &PlannedRead) -> Option<[PlannedRead; 2]> {
-    if read.sensors.len() < 2 {
-        return None;
-    }
-    let spec = |sensor: SensorIndex| registry.sensor(sensor).read;
-    let end = |sensor: SensorIndex| u32::from(spec(sensor).address) + u32::from(spec(sensor).count());
-    let gap_before =
-        |place: &usize| u32::from(spec(read.sensors[*place]).address).saturating_sub(end(read.sensors[place - 1]));
-    let middle = read.sensors.len() / 2;
-    let widest =
-        (1..read.sensors.len()).max_by_key(|place| (gap_before(place), usize::MAX - place.abs_diff(middle)))?;
-    let cut = if gap_before(&widest) > 0 { widest } else { middle };
-    let part = |sensors: &[SensorIndex]| -> Option<PlannedRead> {
-        let address = spec(*sensors.first()?).address;
-        let end = sensors.iter().map(|sensor| end(*sensor)).max()?;
-        let count = u16::try_from(end - u32::from(address)).ok()?;
-        let request = ReadRequest::new(read.request.table(), address, count).ok()?;
-        Some(PlannedRead { device: read.device, request, sensors: sensors.to_vec(), every: read.every })
-    };
-    let (before, after) = read.sensors.split_at(cut);
-    Some([part(before)?, part(after)?])
+    let (before, after) = read.sensors.split_at(read.sensors.len() / 2);
+    Some([read_of(registry, read.device, before)?, read_of(registry, read.device, after)?])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::field::testing::{Plan, word};
-
-    /// The plan of sensors at these addresses (with their widths), as (address, count) of each request.
-    fn check(plan_of: Plan, expected: &[(u16, u16)]) {
-        let registry = plan_of.registry();
-        let reads = plan(&registry, DeviceIndex(0));
-        let got: Vec<(u16, u16)> = reads.iter().map(|read| (read.request.address(), read.request.count())).collect();
-        assert_eq!(got, expected);
-    }
-
-    #[test]
-    fn neighbours_are_read_together() {
-        check(Plan::tcp(&[(0, word(2)), (2, word(2)), (4, word(1))]), &[(0, 5)]);
-        check(Plan::tcp(&[(4, word(1)), (0, word(2)), (2, word(2))]), &[(0, 5)]);
-    }
-
-    #[test]
-    fn a_hole_is_read_along_where_that_is_cheaper_and_allowed() {
-        check(Plan::tcp(&[(0, word(1)), (40, word(1))]), &[(0, 41)]);
-        check(Plan::serial(&[(0, word(1)), (40, word(1))]), &[(0, 1), (40, 1)]);
-        check(Plan::serial(&[(0, word(1)), (8, word(1))]), &[(0, 9)]);
-        check(Plan::tcp(&[(0, word(1)), (2, word(1))]).without_gaps(), &[(0, 1), (2, 1)]);
-    }
-
-    #[test]
-    fn case_c34_a_devices_limit_never_cuts_a_value() {
-        let mut sensors: Vec<(u16, u8)> = (0..58).map(|address| (address, word(1))).collect();
-        sensors.push((58, word(4)));
-        sensors.extend((62..100).map(|address| (address, word(1))));
-        check(Plan::tcp(&sensors).limit(60), &[(0, 58), (58, 42)]);
-    }
-
-    #[test]
-    fn case_c12_a_value_at_a_chunk_border_moves_whole() {
-        let mut sensors: Vec<(u16, u8)> = (0..124).map(|address| (address, word(1))).collect();
-        sensors.push((124, word(2)));
-        check(Plan::tcp(&sensors), &[(0, 124), (124, 2)]);
-    }
-
-    #[test]
-    fn a_read_up_to_the_last_address_is_planned() {
-        check(Plan::tcp(&[(65_534, word(2)), (65_530, word(4))]), &[(65_530, 6)]);
-    }
-
-    #[test]
-    fn two_sensors_on_one_register_share_it() {
-        check(Plan::tcp(&[(10, word(2)), (10, word(1)), (11, word(1))]), &[(10, 2)]);
-    }
-
-    #[test]
-    fn case_c32_splitting_leaves_the_refused_register_alone() {
-        let registry = Plan::tcp(&[(0, word(1)), (1, word(2)), (3, word(1)), (4, word(1)), (5, word(1))]).registry();
-        let illegal = 3;
-        let mut open = plan(&registry, DeviceIndex(0));
-        let mut requests = 0;
-        let mut served = 0;
-        let mut refused = Vec::new();
-        while let Some(read) = open.pop() {
-            requests += 1;
-            let range = read.request.address()..read.request.address() + read.request.count();
-            if !range.contains(&illegal) {
-                served += read.sensors.len();
-            } else if let Some(halves) = split(&registry, &read) {
-                open.extend(halves);
-            } else {
-                refused.push(read.request.address());
-            }
-        }
-        assert_eq!((served, refused), (4, vec![illegal]));
-        assert!(requests <= 7, "{requests} requests");
-    }
-
-    #[test]
-    fn a_hole_is_where_a_refused_read_is_cut_first() {
-        let registry = Plan::tcp(&[(0, word(1)), (1, word(1)), (2, word(1)), (9, word(1))]).registry();
-        let whole = plan(&registry, DeviceIndex(0)).remove(0);
-        let [before, after] = split(&registry, &whole).expect("two halves");
-        assert_eq!((before.request.count(), after.request.address()), (3, 9));
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

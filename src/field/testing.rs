@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, WordOrder};
 use crate::quantity::{Scaling, Unit};
-use crate::registry::sensor::{Device, Endpoint, Link, Parity, ReadSpec, Sensor, SerialSettings};
+use crate::registry::heartbeat::Heartbeat;
+use crate::registry::rules::Rules;
+use crate::registry::sensor::{Device, Endpoint, Link, Parity, ReadLimits, ReadSpec, Sensor, SerialSettings};
 use crate::registry::{LinkIndex, Registry};
 
 /// How many registers a test sensor has: 1, 2 or 4.
@@ -17,14 +19,14 @@ pub fn word(registers: u8) -> u8 {
 pub struct Plan {
     endpoint: Endpoint,
     devices: Vec<Vec<(u16, u8)>>,
-    max_registers: u16,
-    read_across_gaps: bool,
+    limits: ReadLimits,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Plan {
     pub fn tcp(sensors: &[(u16, u8)]) -> Plan {
         let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 502 };
-        Plan { endpoint, devices: vec![sensors.to_vec()], max_registers: 125, read_across_gaps: true }
+        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default(), heartbeat: None }
     }
 
     pub fn serial(sensors: &[(u16, u8)]) -> Plan {
@@ -45,11 +47,22 @@ impl Plan {
     }
 
     pub fn limit(self, max_registers: u16) -> Plan {
-        Plan { max_registers, ..self }
+        self.with(|limits| limits.max_registers = max_registers)
     }
 
     pub fn without_gaps(self) -> Plan {
-        Plan { read_across_gaps: false, ..self }
+        self.with(|limits| limits.read_across_gaps = false)
+    }
+
+    /// The same with a heartbeat of every device.
+    pub fn with_heartbeat(self, heartbeat: Heartbeat) -> Plan {
+        Plan { heartbeat: Some(heartbeat), ..self }
+    }
+
+    /// The same with other limits of every device.
+    pub fn with(mut self, change: impl FnOnce(&mut ReadLimits)) -> Plan {
+        change(&mut self.limits);
+        self
     }
 
     /// The registry: devices `D0`, `D1`, … with units 1, 2, …, and sensors `S0`, `S1`, …
@@ -74,8 +87,8 @@ impl Plan {
                     link,
                     unit: place as u8 + 1,
                     poll_every: Duration::from_secs(1),
-                    max_registers: self.max_registers,
-                    read_across_gaps: self.read_across_gaps,
+                    limits: self.limits.clone(),
+                    heartbeat: self.heartbeat,
                     sensors: Vec::new(),
                 })
                 .expect("a new name");
@@ -86,7 +99,13 @@ impl Plan {
                     _ => DataType::U64,
                 };
                 let encoding = Encoding { data_type, order: WordOrder::Abcd };
-                let read = ReadSpec { table: Table::Holding, address: *address, encoding, scaling: Scaling::NONE };
+                let read = ReadSpec {
+                    table: Table::Holding,
+                    address: *address,
+                    encoding,
+                    scaling: Scaling::NONE,
+                    factor: None,
+                };
                 registry
                     .add_sensor(Sensor {
                         id: format!("S{number}").parse().expect("a name"),
@@ -96,6 +115,7 @@ impl Plan {
                         read,
                         unit: Unit::default(),
                         range: None,
+                        rules: Rules::default(),
                         no_value: Vec::new(),
                         max_age: Duration::from_secs(3),
                     })

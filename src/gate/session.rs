@@ -28,6 +28,7 @@ use crate::gate::socket::{self, Lane};
 use crate::gate::topics::Topics;
 use crate::gate::wire::{Presence, status_json};
 use crate::ids::GatewayId;
+use crate::progress::Pledge;
 
 /// How many requests the broker may send before the first of them is acknowledged.
 const RECEIVE_MAXIMUM: u16 = 64;
@@ -81,6 +82,7 @@ pub struct Session {
     requests: mpsc::Sender<Incoming>,
     room: Arc<Semaphore>,
     generation: u64,
+    pledge: Pledge,
 }
 
 /// How a connection ended.
@@ -103,8 +105,14 @@ impl Session {
         let (requests, incoming) = mpsc::channel(REQUESTS);
         let topics = Topics::new(&settings.gateway);
         let room = Arc::new(Semaphore::new(REQUEST_BYTES));
-        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0 };
+        let pledge = Pledge::default();
+        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0, pledge };
         Ok((session, Bus::new(connected), incoming))
+    }
+
+    /// Lets somebody watch whether the session makes progress.
+    pub fn watched_by(self, pledge: Pledge) -> Session {
+        Session { pledge, ..self }
     }
 
     /// Keeps the session up until it is told to stop; then says goodbye, so that the broker does not publish the will.
@@ -120,6 +128,7 @@ impl Session {
             self.facts.set_broker(false, Some(trouble.to_string()));
             let pause = retry.pause(&trouble, up_for, rand::random());
             outage.report(&self.settings.access.address(), &trouble, pause);
+            self.pledge.within(pause);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.cancelled() => break,
@@ -136,6 +145,7 @@ impl Session {
             share_socket(&mut options, Arc::clone(&lane));
         }
         let (client, mut events) = AsyncClient::builder(options).capacity(CLIENT_QUEUE).build();
+        self.pledge.within(SUBSCRIBE_TIMEOUT);
         let subscribed = tokio::select! {
             subscribed = timeout(SUBSCRIBE_TIMEOUT, self.subscribe(&client, &mut events)) => subscribed,
             () = stop.cancelled() => return Ended::Stopped,
@@ -226,12 +236,19 @@ impl Session {
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
         let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
+            // An idle client asks for a sign of life after each keep-alive, which is an event. None for longer than that: the
+            // broker takes nothing more, and the client waits for it to, without looking at the time.
+            let patience = self.settings.keep_alive * 2;
+            self.pledge.within(patience);
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
                 // In this order: there is an event for each packet that was sent, and mostly one is there already.
                 tokio::select! {
                     biased;
                     event = &mut poll, if !stop.is_cancelled() => event,
+                    () = sleep(patience), if !stop.is_cancelled() => {
+                        return Some(Trouble::Away { said: "it takes nothing any more".into() });
+                    }
                     () = &mut stopped => {
                         // The farewell waits in a queue of its own, and the poll under way will find it.
                         let _ = client.try_disconnect_with_timeout(LAST_ACKS);

@@ -27,7 +27,8 @@ use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, WordOrder};
 use crate::quantity::{Finite, Scaling, Value};
 use crate::registry::reading::Sample;
-use crate::registry::sensor::{Endpoint, ReadSpec};
+use crate::registry::rules::Rules;
+use crate::registry::sensor::{Endpoint, ReadLimits, ReadSpec};
 use crate::registry::{Device, Link, Registry, Sensor};
 
 /// One link, one device `press-plc`, two sensors `A_LINE1_042` and `A_LINE1_043`.
@@ -49,8 +50,8 @@ pub fn registry() -> Registry {
         link,
         unit: 1,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
+        heartbeat: None,
         sensors: Vec::new(),
     };
     let device = registry.add_device(device).expect("a new name");
@@ -65,9 +66,11 @@ pub fn registry() -> Registry {
                 address,
                 encoding: Encoding { data_type: DataType::F32, order: WordOrder::Abcd },
                 scaling: Scaling::NONE,
+                factor: None,
             },
             unit: "°C".parse().expect("a unit"),
             range: None,
+            rules: Rules::default(),
             no_value: Vec::new(),
             max_age: Duration::from_secs(3),
         };

@@ -44,6 +44,7 @@ impl Shape for Reading<'_> {
         let known = fresh.or(self.missing.as_ref().and_then(|missing| missing.last.as_ref()));
         member!(to, "sensor_id", Member::Plain(self.sensor.id.as_str()));
         member!(to, "value", Member::or_null(fresh, |fresh| Member::Number(fresh.value())));
+        put_number(to, self.sensor, fresh)?;
         member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
         member!(to, "type", Member::Plain(type_name(self.sensor.read.encoding.data_type)));
         member!(to, "max_age_ms", Member::Count(millis(self.sensor.max_age)));
@@ -119,6 +120,15 @@ pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState
     into_map(&Reading::of(registry.sensor(index), state, now))
 }
 
+/// Beside a name, or the names of flags, the number that the device has for it. Left out unless the sensor's numbers have names.
+fn put_number<M: Members>(to: &mut M, sensor: &Sensor, aged: Option<&Aged<'_>>) -> Result<(), M::Error> {
+    let number = sensor.rules.names.as_ref().and_then(|_| aged?.value().number());
+    if let Some(number) = number {
+        member!(to, "number", Member::Number(&number));
+    }
+    Ok(())
+}
+
 /// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
 ///
 /// `quality` is added where the value was out of range even then.
@@ -130,6 +140,7 @@ struct LastGood<'a> {
 impl Shape for LastGood<'_> {
     fn tell<M: Members>(&self, to: &mut M) -> Result<(), M::Error> {
         member!(to, "value", Member::Number(self.last.value()));
+        put_number(to, self.sensor, Some(self.last))?;
         member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
         member!(to, "timestamp", time_of(self.last.read_at()));
         member!(to, "age_ms", Member::Count(millis(self.last.age())));
@@ -182,27 +193,15 @@ impl Quality {
 
 fn quality_of(fault: Fault) -> Quality {
     match fault {
-        Fault::Busy(_) => Quality::Uncertain,
-        Fault::Offline(_) | Fault::Refused(_) | Fault::DeviceFailed(_) | Fault::NoValue | Fault::NotANumber => {
-            Quality::Bad
-        }
+        Fault::Busy(_) | Fault::Frozen => Quality::Uncertain,
+        Fault::Offline(_) | Fault::Refused(_) | Fault::DeviceFailed(_) => Quality::Bad,
+        Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped => Quality::Bad,
     }
 }
 
 /// The name of a type in configurations and readings (contract, section 1).
 pub fn type_name(data_type: DataType) -> &'static str {
-    match data_type {
-        DataType::Bool { .. } => "bool",
-        DataType::U16 => "u16",
-        DataType::I16 => "i16",
-        DataType::U32 => "u32",
-        DataType::I32 => "i32",
-        DataType::U64 => "u64",
-        DataType::I64 => "i64",
-        DataType::F32 => "f32",
-        DataType::F64 => "f64",
-        DataType::Text { .. } => "string",
-    }
+    data_type.name()
 }
 
 fn unit(sensor: &Sensor) -> Option<&str> {
@@ -423,6 +422,9 @@ mod tests {
         check(Fault::DeviceFailed(ExceptionCode(4)), "bad", "device_failure");
         check(Fault::NoValue, "bad", "sensor_failure");
         check(Fault::NotANumber, "bad", "sensor_failure");
+        check(Fault::Implausible, "bad", "sensor_failure");
+        check(Fault::Jumped, "bad", "sensor_failure");
+        check(Fault::Frozen, "uncertain", "stale");
     }
 
     #[test]

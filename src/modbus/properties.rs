@@ -260,6 +260,12 @@ proptest! {
                     prop_assert_eq!(&back[..], registers);
                 }
             }
+            for (registers, first, last) in [(1, 3, 9), (2, 9, 20), (4, 0, 63), (4, 31, 47)] {
+                let encoding = Encoding { data_type: DataType::Bits { registers, first, last }, order };
+                let value = encoding.decode(&words[..usize::from(registers)]).expect("any bits are a number");
+                let back = encoding.encode(&value).expect("what was decoded can be encoded");
+                prop_assert_eq!(encoding.decode(&back), Ok(value));
+            }
             let encoding = Encoding { data_type: DataType::Text { registers: 20 }, order };
             let back = encoding.encode(&Value::Text(text.as_str().into()));
             let decoded = back.and_then(|registers| encoding.decode(&registers).ok());
@@ -272,9 +278,18 @@ proptest! {
         words in vec(any::<u16>(), 0..140),
         bit in any::<u8>(),
         registers in any::<u8>(),
+        bits in any::<(u8, u8)>(),
     ) {
         for order in WordOrder::ALL {
-            for data_type in [DataType::Bool { bit }, DataType::Text { registers }, DataType::F64, DataType::I16] {
+            for data_type in [
+                DataType::Bool { bit },
+                DataType::Bits { registers, first: bits.0, last: bits.1 },
+                DataType::Text { registers },
+                DataType::Bcd16,
+                DataType::Bcd32,
+                DataType::F64,
+                DataType::I16,
+            ] {
                 let encoding = Encoding { data_type, order };
                 let decoded = encoding.decode(&words);
                 prop_assert_eq!(decoded.is_ok() && words.len() != usize::from(encoding.registers()), false);

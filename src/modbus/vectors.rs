@@ -88,6 +88,11 @@ const VECTORS: &[Vector] = &[
     vector("padding of texts", "string", "ABCD", "4142 4300 0000", "ABC"),
     vector("padding of texts", "string", "ABCD", "2041 2042 2020 2000", " A B"),
     vector("texts beyond ASCII", "string", "ABCD", "C2B0 4300", "°C"),
+    vector("decimal digits", "bcd16", "ABCD", "1234", "1234"),
+    vector("decimal digits", "bcd16", "ABCD", "0007", "7"),
+    vector("decimal digits", "bcd16", "BADC", "3412", "1234"),
+    vector("decimal digits", "bcd32", "ABCD", "9876 5432", "98765432"),
+    vector("decimal digits", "bcd32", "CDAB", "5432 9876", "98765432"),
     vector("empty texts", "string", "ABCD", "0000 0000", ""),
 ];
 
@@ -263,4 +268,37 @@ fn every_name_of_a_type_or_an_order_is_read_back() {
     }
     assert_eq!(DataType::from_name("float"), None);
     assert_eq!(WordOrder::from_name("abcd"), None);
+}
+
+#[test]
+fn four_bits_that_are_no_digit_are_no_number() {
+    for wire in ["123A", "F000", "00C0"] {
+        assert_eq!(abcd(DataType::Bcd16).decode(&words(wire)), Err(DecodeError::NotDecimal), "{wire}");
+    }
+    assert_eq!(abcd(DataType::Bcd32).decode(&words("1234 567F")), Err(DecodeError::NotDecimal));
+    assert_eq!(abcd(DataType::Bcd16).encode(&Value::Integer(10_000)), None);
+    assert_eq!(abcd(DataType::Bcd16).encode(&Value::Integer(-1)), None);
+}
+
+#[test]
+fn a_range_of_bits_is_a_number_of_its_own_and_crosses_registers() {
+    let check = |registers, first, last, order: &str, wire: &str, number: i128| {
+        let order = WordOrder::from_name(order).expect("an order");
+        let encoding = Encoding { data_type: DataType::Bits { registers, first, last }, order };
+        assert_eq!(encoding.decode(&words(wire)), Ok(Value::Integer(number)), "{first} to {last} of {wire}");
+        let alone = encoding.encode(&Value::Integer(number)).expect("it fits");
+        assert_eq!(encoding.decode(&alone), Ok(Value::Integer(number)));
+        let others = words(wire).iter().zip(&alone).all(|(all, some)| all & some == *some);
+        assert!(others, "no other bit is set: {alone:04X?} of {wire}");
+    };
+    check(1, 4, 7, "ABCD", "1234", 3);
+    check(1, 0, 15, "ABCD", "FFFF", 0xFFFF);
+    check(1, 15, 15, "ABCD", "8000", 1);
+    check(1, 4, 7, "BADC", "3412", 3);
+    check(2, 12, 19, "ABCD", "1234 5678", 0x45);
+    check(2, 12, 19, "CDAB", "5678 1234", 0x45);
+    check(4, 0, 63, "ABCD", "FFFF FFFF FFFF FFFF", u64::MAX.into());
+    check(4, 60, 63, "ABCD", "A000 0000 0000 0000", 0xA);
+    let low = abcd(DataType::Bits { registers: 1, first: 4, last: 7 });
+    assert_eq!(low.encode(&Value::Integer(16)), None, "a number that the bits cannot hold goes nowhere");
 }

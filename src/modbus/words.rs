@@ -15,6 +15,15 @@ pub enum DataType {
         /// 0 to 15; 0 for coils and discrete inputs.
         bit: u8,
     },
+    /// Some neighbouring bits of an unsigned number of one, two or four registers, as an unsigned number of their own.
+    Bits {
+        /// 1, 2 or 4: the number that holds them.
+        registers: u8,
+        /// The lowest of them, 0 the least significant bit of the number.
+        first: u8,
+        /// The highest of them, and no lower than `first`.
+        last: u8,
+    },
     /// One register, unsigned.
     U16,
     /// One register, two's complement.
@@ -31,6 +40,10 @@ pub enum DataType {
     F32,
     /// Four registers, IEEE 754 double.
     F64,
+    /// One register, four decimal digits of four bits each.
+    Bcd16,
+    /// Two registers, eight decimal digits of four bits each.
+    Bcd32,
     /// Two characters in each register.
     Text {
         /// 1 to 125.
@@ -40,7 +53,8 @@ pub enum DataType {
 
 impl DataType {
     /// The names of the types in a configuration.
-    pub const NAMES: [&'static str; 10] = ["bool", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64", "string"];
+    pub const NAMES: [&'static str; 12] =
+        ["bool", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64", "bcd16", "bcd32", "string"];
 
     /// The type of that name: a `bool` is bit 0, and a `string` one register long, until the configuration says otherwise.
     pub fn from_name(name: &str) -> Option<DataType> {
@@ -54,16 +68,20 @@ impl DataType {
             "i64" => DataType::I64,
             "f32" => DataType::F32,
             "f64" => DataType::F64,
+            "bcd16" => DataType::Bcd16,
+            "bcd32" => DataType::Bcd32,
             "string" => DataType::Text { registers: 1 },
             _ => return None,
         })
     }
 
-    /// Its name in a configuration.
+    /// Its name in a configuration; some bits of a number have the number's.
     pub fn name(self) -> &'static str {
         match self {
             DataType::Bool { .. } => "bool",
-            DataType::U16 => "u16",
+            DataType::Bits { registers: 4, .. } => "u64",
+            DataType::Bits { registers: 2, .. } => "u32",
+            DataType::Bits { .. } | DataType::U16 => "u16",
             DataType::I16 => "i16",
             DataType::U32 => "u32",
             DataType::I32 => "i32",
@@ -71,6 +89,8 @@ impl DataType {
             DataType::I64 => "i64",
             DataType::F32 => "f32",
             DataType::F64 => "f64",
+            DataType::Bcd16 => "bcd16",
+            DataType::Bcd32 => "bcd32",
             DataType::Text { .. } => "string",
         }
     }
@@ -78,12 +98,34 @@ impl DataType {
     /// How many registers it has.
     pub fn registers(self) -> u16 {
         match self {
-            DataType::Bool { .. } | DataType::U16 | DataType::I16 => 1,
-            DataType::U32 | DataType::I32 | DataType::F32 => 2,
+            DataType::Bool { .. } | DataType::U16 | DataType::I16 | DataType::Bcd16 => 1,
+            DataType::U32 | DataType::I32 | DataType::F32 | DataType::Bcd32 => 2,
             DataType::U64 | DataType::I64 | DataType::F64 => 4,
-            DataType::Text { registers } => u16::from(registers),
+            DataType::Bits { registers, .. } | DataType::Text { registers } => u16::from(registers),
         }
     }
+
+    /// The smallest and the largest whole number of the type; `None` for what is not a whole number.
+    pub fn integer_bounds(self) -> Option<(i128, i128)> {
+        Some(match self {
+            DataType::U16 => (0, u16::MAX.into()),
+            DataType::I16 => (i16::MIN.into(), i16::MAX.into()),
+            DataType::U32 => (0, u32::MAX.into()),
+            DataType::I32 => (i32::MIN.into(), i32::MAX.into()),
+            DataType::U64 => (0, u64::MAX.into()),
+            DataType::I64 => (i64::MIN.into(), i64::MAX.into()),
+            DataType::Bits { first, last, .. } => (0, low_bits(first, last).into()),
+            DataType::Bcd16 => (0, 9_999),
+            DataType::Bcd32 => (0, 99_999_999),
+            DataType::Bool { .. } | DataType::F32 | DataType::F64 | DataType::Text { .. } => return None,
+        })
+    }
+}
+
+/// As many set bits as there are from `first` to `last`, at the low end.
+fn low_bits(first: u8, last: u8) -> u64 {
+    let count = u32::from(last.saturating_sub(first)) + 1;
+    u64::MAX.checked_shr(64_u32.saturating_sub(count)).unwrap_or(0)
 }
 
 impl fmt::Display for DataType {
@@ -171,6 +213,9 @@ pub enum DecodeError {
     /// NaN or infinity.
     #[error("the registers hold no finite number")]
     NotFinite,
+    /// Four bits that are no decimal digit.
+    #[error("the registers hold no decimal digits")]
+    NotDecimal,
     /// Bytes that are no text.
     #[error("the registers hold no text")]
     NotText,
@@ -197,12 +242,19 @@ impl Encoding {
             DataType::Bool { bit } => {
                 Ok(Value::Bool(bits.checked_shr(u32::from(bit)).is_some_and(|bits| bits & 1 == 1)))
             }
+            DataType::Bits { first, last, .. } => {
+                let shifted = bits.checked_shr(u32::from(first)).unwrap_or(0);
+                integer(i128::from(shifted & low_bits(first, last)))
+            }
             DataType::U16 | DataType::U32 | DataType::U64 => integer(i128::from(bits)),
             DataType::I16 => integer(i128::from(bits as u16 as i16)),
             DataType::I32 => integer(i128::from(bits as u32 as i32)),
             DataType::I64 => integer(i128::from(bits as i64)),
             DataType::F32 => float(Finite::from_f32(f32::from_bits(bits as u32))),
             DataType::F64 => float(Finite::new(f64::from_bits(bits))),
+            DataType::Bcd16 | DataType::Bcd32 => {
+                number_of_digits(bits).map(|number| Value::Integer(number.into())).ok_or(DecodeError::NotDecimal)
+            }
             DataType::Text { .. } => self.decode_text(words).map(Value::Text).ok_or(DecodeError::NotText),
         }
     }
@@ -221,6 +273,14 @@ impl Encoding {
             (DataType::Bool { bit }, Value::Bool(on)) if bit < 16 => u64::from(*on) << bit,
             (DataType::Text { registers }, Value::Text(text)) => return self.encode_text(registers, text),
             (DataType::Bool { .. } | DataType::Text { .. }, _) => return None,
+            (DataType::Bits { first, last, .. }, value) => {
+                let number = u64::try_from(nearest_integer(value)?).ok()?;
+                let fits = number <= low_bits(first, last);
+                fits.then(|| number.checked_shl(first.into())).flatten()?
+            }
+            (DataType::Bcd16 | DataType::Bcd32, value) => {
+                digits_of_number(nearest_integer(value)?, 4 * u32::from(self.registers()))?
+            }
             (DataType::U16, value) => u16::try_from(nearest_integer(value)?).ok()?.into(),
             (DataType::I16, value) => i16::try_from(nearest_integer(value)?).ok()? as u16 as u64,
             (DataType::U32, value) => u32::try_from(nearest_integer(value)?).ok()?.into(),
@@ -273,6 +333,25 @@ impl Encoding {
     }
 }
 
+/// The number whose decimal digits stand in the four-bit groups of `bits`; `None` if one of them is no digit.
+fn number_of_digits(bits: u64) -> Option<u64> {
+    (0..16).rev().try_fold(0_u64, |number, place| {
+        let digit = bits >> (4 * place) & 0xF;
+        (digit <= 9).then(|| number * 10 + digit)
+    })
+}
+
+/// The inverse of [`number_of_digits`], for at most so many digits.
+fn digits_of_number(number: i128, digits: u32) -> Option<u64> {
+    let mut rest = u64::try_from(number).ok().filter(|number| *number < 10_u64.pow(digits))?;
+    let mut bits = 0;
+    for place in 0..digits {
+        bits |= (rest % 10) << (4 * place);
+        rest /= 10;
+    }
+    Some(bits)
+}
+
 /// The whole number nearest to this one, halves away from zero.
 fn nearest_integer(value: &Value) -> Option<i128> {
     match value {
@@ -282,6 +361,8 @@ fn nearest_integer(value: &Value) -> Option<i128> {
             whole.to_string().parse().ok()
         }
         Value::Float(number) => Some(number.get().round() as i128), // saturates, and then fits no type
+        Value::Named(named) => Some(named.number),
+        Value::Flags(flags) => Some(flags.bits.into()),
         Value::Bool(_) | Value::Text(_) => None,
     }
 }
@@ -350,8 +431,13 @@ impl NoValueCode {
             return parse_hexadecimal(digits, data_type, bits);
         }
         let value = parse_decimal(text, data_type).ok_or(NoValueCodeError::NotANumber)?;
-        // A whole register stands behind a bit, and its code is a number of that register.
-        let data_type_of_code = if let DataType::Bool { .. } = data_type { DataType::U16 } else { data_type };
+        // A whole number stands behind a bit or some of its bits, and its code is one of that number.
+        let data_type_of_code = match data_type {
+            DataType::Bool { .. } | DataType::Bits { registers: 1, .. } => DataType::U16,
+            DataType::Bits { registers: 2, .. } => DataType::U32,
+            DataType::Bits { .. } => DataType::U64,
+            other => other,
+        };
         let encoding = Encoding { data_type: data_type_of_code, order: WordOrder::Abcd };
         let words = encoding.encode(&value).ok_or(NoValueCodeError::DoesNotFit { data_type, bits })?;
         Ok(NoValueCode(encoding.bits(&words)))

@@ -19,11 +19,11 @@ const SHARE: u32 = 20;
 pub struct Rest {
     /// Failures in a row, 1 or more.
     pub failures: u32,
-    /// How long one futile try keeps the line busy.
+    /// How long the futile try kept the line busy, the quiet after it included.
     pub cost: Duration,
     /// Whether another device of the line answers.
     pub others_alive: bool,
-    /// The longest rest that the configuration allows.
+    /// The longest rest that the configuration allows. A rest that living neighbours need may be longer.
     pub longest: Duration,
 }
 
@@ -32,11 +32,13 @@ impl Rest {
     pub fn duration(&self, jitter: f64) -> Duration {
         let exponential = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
         let rest = if self.others_alive {
-            exponential.max(self.cost.saturating_mul(SHARE)).min(self.longest)
+            exponential.min(self.longest).max(self.cost.saturating_mul(SHARE))
         } else {
             exponential.min(LONGEST_ALONE).min(self.longest)
         };
-        rest.mul_f64(1.0 - 0.1 * jitter.clamp(0.0, 1.0))
+        // What the neighbours are owed is not shortened.
+        let owed = if self.others_alive { self.cost.saturating_mul(SHARE - 1) } else { Duration::ZERO };
+        rest.mul_f64(1.0 - 0.1 * jitter.clamp(0.0, 1.0)).max(owed)
     }
 }
 
@@ -64,6 +66,9 @@ mod tests {
         check(4, true, 5_000);
         check(5, true, 8_000);
         check(9, true, 30_000);
+        let dear =
+            Rest { failures: 1, cost: Duration::from_secs(2), others_alive: true, longest: Duration::from_secs(30) };
+        assert_eq!(dear.duration(1.0), Duration::from_secs(38), "2 of 40 seconds, though retry_max is 30");
     }
 
     #[test]

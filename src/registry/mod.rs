@@ -3,7 +3,9 @@
 //! A [`Registry`] is built once from a configuration and never changes while it is used; everyone holds it behind an
 //! `Arc`. Indices into it are types of their own, so that a device's index never looks up a sensor.
 
+pub mod heartbeat;
 pub mod reading;
+pub mod rules;
 pub mod search;
 pub mod sensor;
 

@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use rust_decimal::Decimal;
+
 use crate::modbus::exception::ExceptionCode;
 use crate::quantity::Value;
 
@@ -175,6 +177,12 @@ pub enum Fault {
     NoValue,
     /// The device answered with a float that is no number, or with bytes that are no text.
     NotANumber,
+    /// The device answered with a value outside of what the plant says can be.
+    Implausible,
+    /// The device answered with a value further from the last than it can have moved since.
+    Jumped,
+    /// The device answers, but its heartbeat has stood still for too long: what it answers may be old.
+    Frozen,
 }
 
 impl Fault {
@@ -186,7 +194,8 @@ impl Fault {
             Fault::Refused(_) => "config_error",
             Fault::Busy(_) => "device_busy",
             Fault::DeviceFailed(_) => "device_failure",
-            Fault::NoValue | Fault::NotANumber => "sensor_failure",
+            Fault::NoValue | Fault::NotANumber | Fault::Implausible | Fault::Jumped => "sensor_failure",
+            Fault::Frozen => "stale",
         }
     }
 }
@@ -196,6 +205,8 @@ impl Fault {
 pub struct SensorState {
     last: Option<Sample>,
     fault: Option<(Fault, Stamp)>,
+    /// A sample that came too far from the last one, until the next read confirms it or not.
+    suspect: Option<Box<Sample>>,
     seq: u64,
 }
 
@@ -224,6 +235,23 @@ pub enum NoValueNow<'a> {
 }
 
 impl SensorState {
+    /// Whether a sample may follow the last one, for a sensor that moves no faster than `max_rate` (units per second).
+    ///
+    /// One sample that came too far is refused: that is what a register torn between two moments looks like. If the next
+    /// one agrees with it, the value has really moved, and is taken. Two reads within a second may be a second's way apart.
+    pub fn admits(&mut self, sample: &Sample, max_rate: Option<Decimal>) -> bool {
+        let Some(max_rate) = max_rate else { return true };
+        let follows = |known: &Sample| {
+            let apart = sample.read_at.instant.saturating_duration_since(known.read_at.instant);
+            let millis = i64::try_from(apart.as_millis()).unwrap_or(i64::MAX).max(1000);
+            let reach = max_rate.checked_mul(Decimal::new(millis, 3));
+            reach.is_none_or(|reach| !sample.value.is_further_than(&known.value, reach))
+        };
+        let admitted = self.last.as_ref().is_none_or(follows) || self.suspect.as_deref().is_some_and(follows);
+        self.suspect = (!admitted).then(|| Box::new(sample.clone()));
+        admitted
+    }
+
     /// Takes an answer of the device.
     pub fn answered(&mut self, mut sample: Sample) {
         self.seq += 1;
@@ -250,6 +278,11 @@ impl SensorState {
             (None, Some(last)) if last.age() > max_age => Err(NoValueNow::Stale { last }),
             (None, Some(last)) => Ok(last),
         }
+    }
+
+    /// The last value, whatever came since: to compare with, and no answer.
+    pub(crate) fn last_value(&self) -> Option<&Value> {
+        self.last.as_ref().map(|last| &last.value)
     }
 
     /// Whether the last try failed, and how.
@@ -315,6 +348,38 @@ mod tests {
 
     fn sample(number: i128, at: Instant) -> Sample {
         Sample::new(Value::Integer(number), &[number as u16], true, stamp(at))
+    }
+
+    /// Offers `(second, number)` to a sensor that moves at most 2 a second, and says which were taken.
+    fn taken(offered: &[(u64, i128)]) -> Vec<bool> {
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        let offer = |(second, number): &(u64, i128)| {
+            let sample = sample(*number, start + Duration::from_secs(*second));
+            let admitted = state.admits(&sample, Some(Decimal::TWO));
+            if admitted {
+                state.answered(sample);
+            }
+            admitted
+        };
+        offered.iter().map(offer).collect()
+    }
+
+    #[test]
+    fn case_c12_a_single_sample_that_leaps_is_refused_and_a_real_step_is_taken_at_the_next_read() {
+        assert_eq!(taken(&[(0, 0), (1, 2), (2, 131_071), (3, 4)]), [true, true, false, true]);
+        assert_eq!(taken(&[(0, 0), (1, 500), (2, 501), (3, 502)]), [true, false, true, true]);
+        assert_eq!(taken(&[(0, 0), (1, 500), (2, 9000), (3, 700)]), [true, false, false, false]);
+    }
+
+    #[test]
+    fn a_value_may_have_moved_far_while_nobody_looked() {
+        assert_eq!(taken(&[(0, 0), (10, 20), (20, 41), (100, 180)]), [true, true, false, true]);
+        let start = Instant::now();
+        let mut state = SensorState::default();
+        state.answered(sample(0, start));
+        assert!(state.admits(&sample(2, start + Duration::from_millis(5)), Some(Decimal::TWO)), "within a second");
+        assert!(state.admits(&sample(900, start), None), "a sensor without a rate");
     }
 
     #[test]

@@ -6,8 +6,10 @@ use super::{DeviceIndex, LinkIndex, SensorIndex};
 use crate::ids::{DeviceId, LinkId, SensorId};
 use crate::modbus::Table;
 use crate::modbus::words::{Encoding, NoValueCode};
-use crate::quantity::{Range, Scaling, Unit};
+use crate::quantity::{PowerOfTen, Range, Scaling, Unit, Value};
+use crate::registry::heartbeat::Heartbeat;
 use crate::registry::reading::{Fault, Sample, Stamp};
+use crate::registry::rules::Rules;
 
 /// One TCP endpoint or one serial line. One task owns it.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,12 +108,51 @@ pub struct Device {
     pub unit: u8,
     /// How often its sensors are read, unless one says otherwise.
     pub poll_every: Duration,
-    /// The most registers of one read: 1 to 125.
-    pub max_registers: u16,
-    /// Whether registers that no sensor names may be read along to save a request.
-    pub read_across_gaps: bool,
+    /// What one read of it may ask for.
+    pub limits: ReadLimits,
+    /// The register by which it shows that it lives; `None` where it has none.
+    pub heartbeat: Option<Heartbeat>,
     /// Its sensors, in the order of the configuration.
     pub sensors: Vec<SensorIndex>,
+}
+
+/// What one read of a device may ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadLimits {
+    /// The most registers: 1 to 125.
+    pub max_registers: u16,
+    /// The most bits: 1 to 2,000.
+    pub max_bits: u16,
+    /// Whether registers that no sensor names may be read along to save a request.
+    pub read_across_gaps: bool,
+    /// Whether one read may serve several sensors that have not the same registers.
+    pub merge: bool,
+    /// Registers that no read may touch.
+    pub forbidden: Vec<Forbidden>,
+}
+
+/// Registers of a device that no read may touch, not even to save a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The table.
+    pub table: Table,
+    /// The first of them.
+    pub first: u16,
+    /// The last of them; not below the first.
+    pub last: u16,
+}
+
+impl Default for ReadLimits {
+    /// What the standard allows (V1.1b3, sections 6.1 to 6.4).
+    fn default() -> ReadLimits {
+        ReadLimits {
+            max_registers: Table::Holding.read_limit(),
+            max_bits: Table::Coil.read_limit(),
+            read_across_gaps: true,
+            merge: true,
+            forbidden: Vec::new(),
+        }
+    }
 }
 
 /// One measured thing: a register, a few of them, or a bit.
@@ -131,6 +172,8 @@ pub struct Sensor {
     pub unit: Unit,
     /// The engineering range.
     pub range: Option<Range>,
+    /// What else the value must be, and what it is called.
+    pub rules: Rules,
     /// The device's codes for "no value", as bits of the sensor's own width.
     pub no_value: Vec<NoValueCode>,
     /// Older than this a value is stale.
@@ -142,31 +185,204 @@ pub struct Sensor {
 pub struct ReadSpec {
     /// The table.
     pub table: Table,
-    /// The zero-based PDU address of the first register or bit.
+    /// The zero-based PDU address of the first register or bit that is read. The value begins here, unless its factor stands
+    /// before it: see [`ReadSpec::value_address`].
     pub address: u16,
     /// The type and the order of its words.
     pub encoding: Encoding,
     /// From the raw number to the engineering one.
     pub scaling: Scaling,
+    /// Where the power of ten is that the device scales with; `None` where it has none.
+    pub factor: Option<FactorPlace>,
+}
+
+/// Where value and factor are among the registers of one read, counted from the first of them.
+///
+/// They are never read apart: a device may change its factor at any moment, and then value and factor of two answers make
+/// a number that never was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FactorPlace {
+    value: u16,
+    factor: u16,
 }
 
 impl ReadSpec {
-    /// How many registers or bits it covers.
+    /// The same value with a factor at this address of the same table; `None` if no single read could hold both.
+    pub fn with_factor_at(self, factor: u16) -> Option<ReadSpec> {
+        let value = self.value_address();
+        let address = value.min(factor);
+        let place = FactorPlace { value: value - address, factor: factor - address };
+        let spec = ReadSpec { address, factor: Some(place), ..self };
+        (spec.count() <= self.table.read_limit()).then_some(spec)
+    }
+
+    /// How many registers or bits a read of it covers, from [`ReadSpec::address`] on: the value, its factor, and what lies
+    /// between them.
     pub fn count(&self) -> u16 {
-        if self.table.is_bits() { 1 } else { self.encoding.registers() }
+        let value = if self.table.is_bits() { 1 } else { self.encoding.registers() };
+        self.factor.map_or(value, |place| (place.value + value).max(place.factor + 1))
+    }
+
+    /// The zero-based PDU address of the value.
+    pub fn value_address(&self) -> u16 {
+        self.address + self.factor.map_or(0, |place| place.value)
+    }
+
+    /// The zero-based PDU address of the factor.
+    pub fn factor_address(&self) -> Option<u16> {
+        self.factor.map(|place| self.address + place.factor)
+    }
+
+    /// The registers of the value, and the one of the factor, among all that were read; `None` if they are too few.
+    fn parts<'w>(&self, words: &'w [u16]) -> Option<(&'w [u16], Option<u16>)> {
+        let Some(place) = self.factor else { return Some((words, None)) };
+        let value = usize::from(place.value);
+        let factor = *words.get(usize::from(place.factor))?;
+        Some((words.get(value..value + usize::from(self.encoding.registers()))?, Some(factor)))
     }
 }
 
 impl Sensor {
     /// What the device's words mean for this sensor: a sample, or why they are none. A single bit is one word, 0 or 1.
+    ///
+    /// The words are those of the whole read ([`ReadSpec::count`]); the sample keeps those of the value and of its factor.
     pub fn interpret(&self, words: &[u16], read_at: Stamp) -> Result<Sample, Fault> {
+        let (value_words, factor) = self.read.parts(words).ok_or(Fault::NotANumber)?;
+        let (value, in_range) = self.value_of(value_words, factor)?;
+        let Some(factor) = factor else { return Ok(Sample::new(value, value_words, in_range, read_at)) };
+        let kept = [value_words, &[factor]].concat();
+        Ok(Sample::new(value, &kept, in_range, read_at))
+    }
+
+    /// The engineering value of these registers and this factor, and whether it is one that is expected.
+    fn value_of(&self, words: &[u16], factor: Option<u16>) -> Result<(Value, bool), Fault> {
         let encoding = &self.read.encoding;
         if self.no_value.iter().any(|code| encoding.holds(words, *code)) {
             return Err(Fault::NoValue);
         }
+        let factor = match factor {
+            Some(word) => PowerOfTen::from_register(word).ok_or(Fault::NoValue)?,
+            None => PowerOfTen::ONE,
+        };
         let raw = encoding.decode(words).map_err(|_| Fault::NotANumber)?;
-        let value = self.read.scaling.apply(raw).ok_or(Fault::NotANumber)?;
+        let value = self.read.scaling.apply_with(raw, factor).ok_or(Fault::NotANumber)?;
+        if self.rules.valid.is_some_and(|valid| !valid.contains(&value)) {
+            return Err(Fault::Implausible);
+        }
         let in_range = self.range.is_none_or(|range| range.contains(&value));
-        Ok(Sample::new(value, words, in_range, read_at))
+        Ok(match &self.rules.names {
+            None => (value, in_range),
+            Some(names) => {
+                let (value, is_known) = names.name(value);
+                (value, in_range && is_known)
+            }
+        })
+    }
+
+    /// The number in the words of a [`Sample`], unscaled and without its name; `None` if they are another sensor's.
+    pub fn raw_value(&self, words: &[u16]) -> Option<Value> {
+        let registers = if self.read.factor.is_some() { self.read.encoding.registers().into() } else { words.len() };
+        self.read.encoding.decode(words.get(..registers)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Instant, SystemTime};
+
+    use super::*;
+    use crate::modbus::words::{DataType, WordOrder};
+    use crate::sim::sample;
+
+    fn value(sensor: &Sensor, words: &[u16]) -> Result<(String, bool), Fault> {
+        let now = Stamp { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let sample = sensor.interpret(words, now)?;
+        let aged = sample.at(now.instant);
+        Ok((aged.value().to_string(), aged.in_range()))
+    }
+
+    fn scaled(data_type: DataType, scale: &str) -> Sensor {
+        let mut sensor = sample::sensor("A_LINE1_001", data_type, WordOrder::Abcd);
+        sensor.read.scaling = Scaling::new(scale.parse().expect("a scale"), 0.into()).expect("a scaling");
+        sensor
+    }
+
+    #[test]
+    fn case_c04_codes_for_no_value_give_none_whatever_sign_and_scale_make_of_them() {
+        let check = |data_type, scale, code, words: &[u16], expected: Result<&str, Fault>| {
+            let mut sensor = scaled(data_type, scale);
+            sensor.no_value = vec![NoValueCode(code)];
+            assert_eq!(value(&sensor, words), expected.map(|text| (text.into(), true)));
+        };
+        check(DataType::I32, "1", 0x8000_0000, &[0x8000, 0], Err(Fault::NoValue));
+        check(DataType::I32, "1", 0x8000_0000, &[0, 0x07D9], Ok("2009"));
+        check(DataType::I32, "1", 0x8000_0000, &[0xFFFF, 0xFFFF], Ok("-1"));
+        check(DataType::U32, "0.01", 0xFFFF_FFFF, &[0xFFFF, 0xFFFF], Err(Fault::NoValue));
+        check(DataType::U64, "1", u64::MAX, &[0xFFFF; 4], Err(Fault::NoValue));
+    }
+
+    #[test]
+    fn case_c06_nan_and_infinity_are_no_values() {
+        let sensor = scaled(DataType::F32, "1");
+        for words in [[0x7FC0, 0], [0xFFC0, 0], [0x7F80, 0], [0xFF80, 0]] {
+            assert_eq!(value(&sensor, &words), Err(Fault::NotANumber), "{words:04X?}");
+        }
+        assert_eq!(value(&sensor, &[0x41AC, 0]), Ok(("21.5".into(), true)));
+    }
+
+    #[test]
+    fn case_c07_value_and_factor_are_found_wherever_they_stand_in_the_answer() {
+        let check = |value_at: u16, factor_at: u16, words: &[u16], expected: &str| {
+            let mut sensor = scaled(DataType::I16, "1");
+            sensor.read.address = value_at;
+            sensor.read = sensor.read.with_factor_at(factor_at).expect("near enough");
+            let read = sensor.read;
+            assert_eq!((read.address, usize::from(read.count())), (value_at.min(factor_at), words.len()));
+            assert_eq!((read.value_address(), read.factor_address()), (value_at, Some(factor_at)));
+            assert_eq!(value(&sensor, words), Ok((expected.into(), true)));
+            let now = Stamp { instant: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+            let sample = sensor.interpret(words, now).expect("a value");
+            let kept = sample.at(now.instant).words().to_vec();
+            assert_eq!(kept, [6103, 0xFFFF], "the value's register and its factor's, and none between");
+            assert_eq!(sensor.raw_value(&kept), Some(Value::Integer(6103)));
+            assert_eq!(value(&sensor, &words[1..]), Err(Fault::NotANumber), "an answer too short");
+        };
+        check(100, 101, &[6103, 0xFFFF], "610.3");
+        check(100, 104, &[6103, 7, 8, 9, 0xFFFF], "610.3");
+        check(104, 100, &[0xFFFF, 7, 8, 9, 6103], "610.3");
+        check(65_535, 65_534, &[0xFFFF, 6103], "610.3");
+        let far = scaled(DataType::I16, "1").read;
+        assert!(far.with_factor_at(224).is_some());
+        assert_eq!(far.with_factor_at(225), None, "no read of 126 registers exists");
+    }
+
+    #[test]
+    fn case_c09_a_64_bit_counter_keeps_its_last_digit() {
+        let check = |data_type, scale, words: [u16; 4], expected: &str| {
+            assert_eq!(value(&scaled(data_type, scale), &words), Ok((expected.into(), true)));
+        };
+        check(DataType::U64, "1", [0x0020, 0, 0, 1], "9007199254740993");
+        check(DataType::I64, "1", [0xFFDF, 0xFFFF, 0xFFFF, 0xFFFF], "-9007199254740993");
+        check(DataType::U64, "1", [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE], "18446744073709551614");
+        check(DataType::U64, "0.001", [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE], "18446744073709551.614");
+    }
+
+    #[test]
+    fn case_c12_a_value_that_cannot_be_is_none_and_one_out_of_range_is_uncertain() {
+        let mut sensor = scaled(DataType::U32, "0.1");
+        sensor.range = Range::new(0.0, 10_000.0);
+        sensor.rules.valid = Range::new(0.0, 15_000.0);
+        assert_eq!(value(&sensor, &[0x0003, 0x0001]), Err(Fault::Implausible), "19660.9");
+        assert_eq!(value(&sensor, &[0, 9999]), Ok(("999.9".into(), true)));
+        assert_eq!(value(&sensor, &[0x0001, 0xADB1]), Ok(("11000.1".into(), false)));
+        assert_eq!(value(&sensor, &[0x0002, 0x49F0]), Ok(("15000".into(), false)), "the end belongs to it");
+    }
+
+    #[test]
+    fn case_c15_scaled_values_have_no_noise_digits() {
+        let text = |sensor: &Sensor, words: &[u16]| value(sensor, words).expect("a value").0;
+        assert_eq!(text(&scaled(DataType::F32, "1"), &[0x4369, 0x199A]), "233.1");
+        assert_eq!(text(&scaled(DataType::U16, "0.1"), &[3]), "0.3");
+        assert_eq!(text(&scaled(DataType::I16, "0.1"), &[0x44]), "6.8");
     }
 }

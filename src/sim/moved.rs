@@ -140,8 +140,9 @@ id = "tcp"
             FILE.replace("'10.0.0.5:502'", "\"127.0.0.1:15020\"").replace("\"/dev/ttyUSB0\"", r#""/tmp/a \"b\"\\c""#);
         let moved = move_text(FILE, &places).unwrap();
         assert_eq!(moved, expected);
-        let read: toml::Table = moved.parse().unwrap();
-        assert_eq!(read["link"][1]["serial"].as_str(), Some(r#"/tmp/a "b"\c"#));
+        let read = DeTable::parse(&moved).unwrap();
+        let serial = &read.get_ref()["link"].get_ref()[1].get_ref()["serial"];
+        assert_eq!(serial.get_ref().as_str(), Some(r#"/tmp/a "b"\c"#));
     }
 
     #[test]

@@ -9,9 +9,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::PlantOptions;
 use super::control::{Command, did_you_mean};
+use super::identity;
 use super::pin::{self, Words};
 use super::signal::Signal;
+use crate::clock;
 use crate::modbus::Table;
 use crate::quantity::Value;
 use crate::registry::sensor::Endpoint;
@@ -28,6 +31,7 @@ pub const GAP_BITS: u32 = GAP_REGISTERS * 16;
 pub struct Plant {
     registry: Arc<Registry>,
     strict_gaps: bool,
+    self_identifying: bool,
     devices: Vec<DeviceState>,
     sensors: Vec<SensorState>,
 }
@@ -88,7 +92,14 @@ impl Plant {
         });
         let sensors =
             registry.sensors().map(|(_, sensor)| SensorState { signal: Signal::of(sensor, seed), pinned: None });
-        Plant { devices: devices.collect(), sensors: sensors.collect(), strict_gaps, registry }
+        let (devices, sensors) = (devices.collect(), sensors.collect());
+        Plant { devices, sensors, strict_gaps, self_identifying: false, registry }
+    }
+
+    /// A plant with the options about its values.
+    pub fn with_options(registry: Arc<Registry>, options: &PlantOptions) -> Plant {
+        let plant = Plant::new(registry, options.seed, options.strict_gaps);
+        Plant { self_identifying: options.self_identifying, ..plant }
     }
 
     /// The links, devices and sensors of the plant.
@@ -127,9 +138,9 @@ impl Plant {
         match self.read_device(described.device, asked, at) {
             Answer::Bits(bits) => bits.first().map(|bit| Value::Bool(*bit)),
             Answer::Registers(words) => {
-                let absent = described.no_value.iter().any(|code| read.encoding.holds(&words, *code));
-                let raw = if absent { None } else { read.encoding.decode(&words).ok() };
-                raw.and_then(|raw| read.scaling.apply(raw))
+                let sample = described.interpret(&words, clock::now()).ok()?;
+                let value = sample.at(sample.read_at().instant).value().clone();
+                Some(value)
             }
             Answer::Silence | Answer::Exception(_) => None,
         }
@@ -177,7 +188,7 @@ impl Plant {
                     self.registry.devices().map(|(index, _)| self.describe_device(index)).collect();
                 Ok(devices.join(", "))
             }
-            Command::Unplug(_) | Command::Plug(_) | Command::Help | Command::Quit => {
+            Command::Unplug(_) | Command::Plug(_) | Command::Fault(_) | Command::Help | Command::Quit => {
                 Err(format!("`{command}` is not about a device"))
             }
         }
@@ -274,17 +285,27 @@ impl Plant {
                 self.place_words(*index, asked.address, &mut words, at);
             }
         }
+        self.place_heartbeat(device, asked, &mut words, at);
         if asked.table.is_bits() {
             return Answer::Bits(words.iter().map(|word| *word != 0).collect());
         }
         Answer::Registers(words)
     }
 
+    /// Writes the device's heartbeat, which counts seconds, over what else is there.
+    fn place_heartbeat(&self, device: DeviceIndex, asked: Asked, words: &mut [u16], at: Duration) {
+        let Some(heartbeat) = self.registry.device(device).heartbeat else { return };
+        let offset = heartbeat.address.checked_sub(asked.address).filter(|_| heartbeat.table == asked.table);
+        let Some(slot) = offset.and_then(|offset| words.get_mut(usize::from(offset))) else { return };
+        let beats = at.as_secs() as u16;
+        *slot = if asked.table.is_bits() { beats & 1 } else { beats };
+    }
+
     /// Writes a sensor's words over those that start at `first`, as far as they overlap.
     fn place_words(&self, index: SensorIndex, first: u16, words: &mut [u16], at: Duration) {
         let sensor = self.registry.sensor(index);
         let mask = pin::mask_of(sensor);
-        for (place, word) in self.words_of(index, at).iter().enumerate() {
+        for (place, (word, mask)) in self.words_of(index, at).iter().zip(&mask).enumerate() {
             let address = usize::from(sensor.read.address) + place;
             if let Some(slot) = address.checked_sub(first.into()).and_then(|offset| words.get_mut(offset)) {
                 *slot = (*slot & !mask) | (word & mask);
@@ -294,9 +315,12 @@ impl Plant {
 
     fn words_of(&self, index: SensorIndex, at: Duration) -> Words {
         let state = &self.sensors[index.place()];
+        let sensor = self.registry.sensor(index);
+        let signal = || pin::words_of_signal(sensor, state.signal.at(at));
         match &state.pinned {
             Some(words) => words.clone(),
-            None => pin::words_of_signal(self.registry.sensor(index), state.signal.at(at)),
+            None if self.self_identifying => identity::words(&self.registry, index, at).unwrap_or_else(signal),
+            None => signal(),
         }
     }
 }
@@ -309,6 +333,12 @@ fn extents(registry: &Registry, device: DeviceIndex, strict_gaps: bool) -> Vec<(
         .iter()
         .map(|sensor| registry.sensor(*sensor).read)
         .map(|read| (read.table, read.address.into(), u32::from(read.address) + u32::from(read.count())))
+        .chain(
+            registry
+                .device(device)
+                .heartbeat
+                .map(|beat| (beat.table, beat.address.into(), u32::from(beat.address) + 1)),
+        )
         .collect();
     named.sort();
     let mut extents: Vec<(Table, u32, u32)> = Vec::new();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling, Unit};
-use crate::registry::sensor::{Endpoint, Parity, ReadSpec, SerialSettings};
+use crate::registry::rules::Rules;
+use crate::registry::sensor::{Endpoint, Parity, ReadLimits, ReadSpec, SerialSettings};
 use crate::registry::{Device, DeviceIndex, Link, LinkIndex, Registry, Sensor};
 
 /// A sensor in holding register 100.
@@ -21,9 +22,11 @@ pub(crate) fn sensor(id: &str, data_type: DataType, order: WordOrder) -> Sensor 
             address: 100,
             encoding: Encoding { data_type, order },
             scaling: Scaling::NONE,
+            factor: None,
         },
         unit: Unit::default(),
         range: None,
+        rules: Rules::default(),
         no_value: Vec::new(),
         max_age: Duration::from_secs(3),
     }
@@ -56,8 +59,8 @@ fn device(id: &str, link: LinkIndex, unit: u8) -> Device {
         link,
         unit,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
+        heartbeat: None,
         sensors: Vec::new(),
     }
 }

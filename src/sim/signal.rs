@@ -10,8 +10,9 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
 use crate::modbus::words::DataType;
-use crate::quantity::{Finite, Scaling, Value};
+use crate::quantity::{Finite, PowerOfTen, Value};
 use crate::registry::Sensor;
+use crate::registry::rules::Names;
 
 /// The raw value of a sensor whose range is not known moves between these.
 const UNKNOWN_RANGE: (f64, f64) = (0.0, 1000.0);
@@ -40,6 +41,8 @@ enum Shape {
     Counter { low: u64, span: u64, start: u64, per_second: u64 },
     /// Changes between off and on.
     Switch { every: Duration },
+    /// One number after the other.
+    Steps { numbers: Vec<i128>, every: Duration },
     /// Never changes.
     Fixed(Box<str>),
 }
@@ -60,11 +63,21 @@ impl Signal {
         let shape = match sensor.read.encoding.data_type {
             _ if sensor.read.table.is_bits() => Shape::Switch { every: Duration::from_secs(20 + seed % 40) },
             DataType::Bool { .. } => Shape::Switch { every: Duration::from_secs(20 + seed % 40) },
+            _ if sensor.rules.names.is_some() => {
+                Shape::Steps { numbers: numbers_of(sensor), every: Duration::from_secs(10 + seed % 20) }
+            }
             DataType::U64 => counter(sensor, seed, low, high),
             DataType::F32 => wave(Rounding::Single { decimals: decimals_for(high - low) }),
             DataType::F64 => wave(Rounding::Double { decimals: decimals_for(high - low) }),
             DataType::Text { registers } => Shape::Fixed(fixed_text(sensor, registers)),
-            DataType::U16 | DataType::I16 | DataType::U32 | DataType::I32 | DataType::I64 => {
+            DataType::U16
+            | DataType::I16
+            | DataType::U32
+            | DataType::I32
+            | DataType::I64
+            | DataType::Bits { .. }
+            | DataType::Bcd16
+            | DataType::Bcd32 => {
                 let (low, high) = (low.ceil() as i128, high.floor() as i128);
                 wave(Rounding::Integer { low: low.min(high), high: high.max(low) })
             }
@@ -86,6 +99,12 @@ impl Signal {
             Shape::Switch { every } => {
                 let phase = Duration::from_millis(self.seed % 20_000);
                 Value::Bool(((elapsed + phase).as_secs_f64() / every.as_secs_f64()) as u64 % 2 == 1)
+            }
+            Shape::Steps { numbers, every } => {
+                let phase = Duration::from_millis(self.seed % 20_000);
+                let step = (elapsed + phase).as_millis() / every.as_millis().max(1);
+                let place = (step % numbers.len().max(1) as u128) as usize;
+                Value::Integer(numbers.get(place).copied().unwrap_or(0))
             }
             Shape::Fixed(text) => Value::Text(text.clone()),
         }
@@ -113,33 +132,23 @@ impl Rounding {
     }
 }
 
-/// The scale and the offset of a scaling.
-pub fn scale_and_offset(scaling: &Scaling) -> (Decimal, Decimal) {
-    let at = |raw: i128| match scaling.apply(Value::Integer(raw)) {
-        Some(Value::Decimal(number)) => number,
-        _ => Decimal::from(raw),
-    };
-    (at(1) - at(0), at(0))
+/// The scale and the offset of a sensor, the factor that the simulated device has for it included.
+pub fn scale_and_offset(sensor: &Sensor) -> (Decimal, Decimal) {
+    let scaling = &sensor.read.scaling;
+    let factor = if sensor.read.factor.is_some() { factor().to_decimal() } else { Decimal::ONE };
+    (scaling.scale() * factor, scaling.offset())
 }
 
-/// The smallest and the largest whole number of a type; `None` for what is not a whole number.
-pub fn integer_bounds(data_type: DataType) -> Option<(i128, i128)> {
-    match data_type {
-        DataType::U16 => Some((0, i128::from(u16::MAX))),
-        DataType::I16 => Some((i128::from(i16::MIN), i128::from(i16::MAX))),
-        DataType::U32 => Some((0, i128::from(u32::MAX))),
-        DataType::I32 => Some((i128::from(i32::MIN), i128::from(i32::MAX))),
-        DataType::U64 => Some((0, i128::from(u64::MAX))),
-        DataType::I64 => Some((i128::from(i64::MIN), i128::from(i64::MAX))),
-        DataType::Bool { .. } | DataType::F32 | DataType::F64 | DataType::Text { .. } => None,
-    }
+/// The factor of every simulated device: a tenth. One for all, because several sensors may share its register.
+pub fn factor() -> PowerOfTen {
+    PowerOfTen::from_register(u16::MAX).unwrap_or(PowerOfTen::ONE) // -1
 }
 
 /// Where the raw value may move: the range of the sensor before scaling, as far as its type reaches.
 fn raw_range(sensor: &Sensor) -> (f64, f64) {
     let (mut low, mut high) = UNKNOWN_RANGE;
-    if let Some(range) = sensor.range {
-        let (scale, offset) = scale_and_offset(&sensor.read.scaling);
+    if let Some(range) = sensor.range.or(sensor.rules.valid) {
+        let (scale, offset) = scale_and_offset(sensor);
         let scale = scale.to_f64().unwrap_or(1.0);
         let offset = offset.to_f64().unwrap_or(0.0);
         let ends = [(range.low() - offset) / scale, (range.high() - offset) / scale];
@@ -148,7 +157,7 @@ fn raw_range(sensor: &Sensor) -> (f64, f64) {
     }
     let (least, most) = match sensor.read.encoding.data_type {
         DataType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
-        other => integer_bounds(other).map_or((f64::MIN, f64::MAX), |(least, most)| (least as f64, most as f64)),
+        other => other.integer_bounds().map_or((f64::MIN, f64::MAX), |(least, most)| (least as f64, most as f64)),
     };
     (low.clamp(least, most), high.clamp(least, most))
 }
@@ -169,12 +178,21 @@ fn decimals_for(span: f64) -> usize {
     (3.0 - span.log10().floor()).clamp(0.0, 12.0) as usize
 }
 
+/// The numbers that have a name; of flags each bit alone, and none.
+fn numbers_of(sensor: &Sensor) -> Vec<i128> {
+    match &sensor.rules.names {
+        Some(Names::Enum(names)) => names.iter().map(|named| named.number).collect(),
+        Some(Names::Flags(names)) => std::iter::once(0).chain(names.iter().map(|(bit, _)| 1_i128 << bit)).collect(),
+        None => Vec::new(),
+    }
+}
+
 fn fixed_text(sensor: &Sensor, registers: u8) -> Box<str> {
     sensor.id.as_str().chars().take(usize::from(registers) * 2).collect::<String>().into()
 }
 
 /// A number that looks like chance and is none: each bit of the input changes about half of the output.
-fn mix(number: u64) -> u64 {
+pub(super) fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -187,10 +205,13 @@ mod tests {
 
     use super::*;
     use crate::modbus::words::WordOrder;
-    use crate::quantity::Range;
+    use crate::quantity::{Range, Scaling};
     use crate::sim::sample;
 
-    const ANY_NUMBER: [DataType; 8] = [
+    const ANY_NUMBER: [DataType; 11] = [
+        DataType::Bits { registers: 2, first: 3, last: 18 },
+        DataType::Bcd16,
+        DataType::Bcd32,
         DataType::U16,
         DataType::I16,
         DataType::U32,

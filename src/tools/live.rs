@@ -118,8 +118,10 @@ impl Toolbox {
 
     fn put_raw(&self, reading: &mut Map<String, Value>, index: SensorIndex, aged: &Aged<'_>) -> Result<(), ToolError> {
         let registry = &self.config.registry;
-        let decoded = registry.sensor(index).read.encoding.decode(aged.words());
-        let value = decoded.map_err(|err| Place::of(registry, index).internal(&err.to_string()))?;
+        let raw = registry.sensor(index).raw_value(aged.words());
+        let value =
+            raw.ok_or_else(|| Place::of(registry, index).internal("the board keeps other words than a read gives"))?;
+        reading.remove("number");
         reading.insert("value".into(), value.to_json());
         reading.insert("unit".into(), "raw".into());
         Ok(())

@@ -57,6 +57,10 @@ pub enum Lack {
     NoValue,
     /// A float that is no number, or bytes that are no text.
     NotANumber,
+    /// A value outside of what can be.
+    Implausible,
+    /// A value too far from the one before.
+    Jumped,
     /// That it failed itself while it read the register.
     DeviceFailed(ExceptionCode),
 }
@@ -67,6 +71,8 @@ impl Lack {
         match self {
             Lack::NoValue => "no_value",
             Lack::NotANumber => "not_a_number",
+            Lack::Implausible => "implausible",
+            Lack::Jumped => "jumped",
             Lack::DeviceFailed(_) => "device_exception",
         }
     }
@@ -75,6 +81,8 @@ impl Lack {
         match self {
             Lack::NoValue => "with its code for no value".to_owned(),
             Lack::NotANumber => "with registers that hold no value of the sensor's type".to_owned(),
+            Lack::Implausible => "with a value outside of what the plant says can be".to_owned(),
+            Lack::Jumped => "with a value further from the last than it can have moved".to_owned(),
             Lack::DeviceFailed(exception) => exception.to_string(),
         }
     }
@@ -219,10 +227,29 @@ pub fn explain(
         }
         Fault::NoValue => without(Lack::NoValue).into(),
         Fault::NotANumber => without(Lack::NotANumber).into(),
+        Fault::Implausible => without(Lack::Implausible).into(),
+        Fault::Jumped => without(Lack::Jumped).into(),
+        Fault::Frozen => frozen(&place, since, last_good),
         Fault::DeviceFailed(exception) => without(Lack::DeviceFailed(exception)).into(),
         Fault::Refused(exception) => misconfigured(&place, sensor, exception),
         Fault::Busy(exception) => busy(&place, exception, last_good),
     })
+}
+
+/// The device answers, and what it answers may be as old as its heartbeat.
+fn frozen(place: &Place, since: Stamp, last_good: Option<Map<String, Value>>) -> ToolError {
+    let (sensor, device) = (&place.sensor, &place.device);
+    let message = format!("{sensor} has no value now: {device} answers, but its heartbeat stands still.");
+    let hint = "What stands before the device serves old registers, and every sensor of the device is affected. Do not use \
+                an older value. Call again after retry_after_ms; if it stays so, report the device.";
+    place
+        .error(ErrorCode::SensorOffline, message, hint)
+        .retry_after(place.until_next_poll())
+        .with("cause", "frozen")
+        .with("scope", "device")
+        .with("offline_since", rfc3339(since.wall))
+        .with("next_try", Value::Null)
+        .with("last_good", last_good.map(Value::Object))
 }
 
 fn stale(place: &Place, sensor: &Sensor, last: &Aged<'_>, allowed: Duration, now: Stamp) -> ToolError {
@@ -242,7 +269,7 @@ fn stale(place: &Place, sensor: &Sensor, last: &Aged<'_>, allowed: Duration, now
 }
 
 fn misconfigured(place: &Place, sensor: &Sensor, exception: ExceptionCode) -> ToolError {
-    let (table, address) = (sensor.read.table, sensor.read.address);
+    let (table, address) = (sensor.read.table, sensor.read.value_address());
     let message =
         format!("{} cannot be read: {} answers {exception} for {table} {address}.", place.sensor, place.device);
     let hint = "The gateway's configuration does not fit the device. A repeat does not help; report this to the plant's engineer.";

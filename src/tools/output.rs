@@ -63,7 +63,7 @@ pub fn quality() -> Value {
 
 /// A live reading (contract, section 4): good, or out of range; never anything else.
 pub fn reading() -> Value {
-    closed(reading_members())
+    with_number(reading_members())
 }
 
 /// A live reading with how it came about.
@@ -72,15 +72,22 @@ pub fn reading_with_source() -> Value {
     members.insert("source".into(), json!({"enum": ["polled", "fresh"]}));
     members.insert("attempts".into(), count());
     members.insert("duration_ms".into(), count());
-    closed(Value::Object(members))
+    with_number(Value::Object(members))
+}
+
+/// A reading, whose `number` is there only beside a name or the names of flags.
+fn with_number(members: Value) -> Value {
+    let mut schema = closed(members);
+    schema["properties"]["number"] = json!({"type": ["integer", "string"]});
+    schema
 }
 
 fn reading_members() -> Value {
     json!({
         "sensor_id": text(),
-        "value": {"type": ["number", "string", "boolean"]},
+        "value": {"type": ["number", "string", "boolean", "array"], "items": text()},
         "unit": text_or_null(),
-        "type": {"enum": ["bool", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64", "string"]},
+        "type": {"enum": crate::modbus::words::DataType::NAMES},
         "quality": {"enum": ["good", "uncertain"]},
         "reason": {"enum": [null, "out_of_range"]},
         "timestamp": moment(),
@@ -97,7 +104,7 @@ pub fn error() -> Value {
     let last_good = json!({
         "type": ["object", "null"], "required": ["value", "unit", "timestamp", "age_ms"],
         "properties": {
-            "value": {"type": ["number", "string", "boolean"]}, "unit": text_or_null(), "timestamp": moment(),
+            "value": {"type": ["number", "string", "boolean", "array"]}, "unit": text_or_null(), "timestamp": moment(),
             "age_ms": count(), "quality": {"const": "uncertain"},
         },
     });

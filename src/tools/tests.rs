@@ -6,4 +6,5 @@ mod boundaries;
 mod catalogue;
 mod documentation;
 mod listings;
+mod meanings;
 mod reading;

@@ -4,8 +4,12 @@
 mod architecture;
 mod bad_input;
 mod broker_away;
+mod calls;
 mod cli;
+// The demo brings a broker of its own.
+#[cfg(feature = "embedded-broker")]
 mod demo;
+mod faults;
 mod foreign_rtu;
 mod foreign_tcp;
 mod mcp_client;

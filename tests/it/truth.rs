@@ -1,6 +1,8 @@
 //! The daemon does not lie about time. The slave serves a register that holds the moment at which it is read, so each value
 //! says by itself how old it is, and the daemon's word can be held against it.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Gateway, mqtt, observer, plant, tcp, units};
@@ -18,17 +20,30 @@ const ROUNDING_MS: i64 = 2;
 /// How long a message may take from the daemon to this test on a loaded machine.
 const DELIVERY_MS: i64 = 1000;
 
-/// What a good reading claims, held against the moment in it. Returns that moment.
-fn check_good(reading: &Value, seen_at_ms: i64) -> i64 {
-    let served = reading["value"].as_i64().unwrap_or_else(|| panic!("a good reading has a value: {reading}"));
-    let claimed = timestamp_ms(&reading["timestamp"]);
-    assert!(claimed >= served - ROUNDING_MS, "read before it was served: {reading}");
-    assert!(claimed <= served + POLL_MS, "the time of reading is {} ms late: {reading}", claimed - served);
-    let age = reading["age_ms"].as_i64().unwrap_or_else(|| panic!("a reading tells its age: {reading}"));
-    assert!(age <= MAX_AGE_MS, "good, but too old: {reading}");
-    let real_age = seen_at_ms - served;
-    assert!(real_age <= age + POLL_MS + DELIVERY_MS, "{real_age} ms old, but says {age}: {reading}");
-    served
+/// Remembers what was said of each answer of the device.
+#[derive(Default)]
+struct Witness {
+    said: HashMap<i64, (Value, Value)>,
+}
+
+impl Witness {
+    /// Holds what a good reading claims against the moment in it. Returns that moment.
+    fn check_good(&mut self, reading: &Value, seen_at_ms: i64) -> i64 {
+        let served = reading["value"].as_i64().unwrap_or_else(|| panic!("a good reading has a value: {reading}"));
+        let claimed = timestamp_ms(&reading["timestamp"]);
+        assert!(claimed >= served - ROUNDING_MS, "read before it was served: {reading}");
+        assert!(claimed <= served + POLL_MS, "the time of reading is {} ms late: {reading}", claimed - served);
+        let age = reading["age_ms"].as_i64().unwrap_or_else(|| panic!("a reading tells its age: {reading}"));
+        assert!(age <= MAX_AGE_MS, "good, but too old: {reading}");
+        let real_age = seen_at_ms - served;
+        assert!(real_age <= age + POLL_MS + DELIVERY_MS, "{real_age} ms old, but says {age}: {reading}");
+        // However often an answer of the device is told, it keeps its value and its time.
+        let seq = reading["seq"].as_i64().unwrap_or_else(|| panic!("a reading has a number: {reading}"));
+        let told = (reading["value"].clone(), reading["timestamp"].clone());
+        let before = self.said.entry(seq).or_insert_with(|| told.clone());
+        assert_eq!(*before, told, "number {seq} is told in two ways: {reading}");
+        served
+    }
 }
 
 fn readings(seen: &[Message]) -> impl Iterator<Item = &Message> {
@@ -52,13 +67,14 @@ fn a_published_value_carries_its_moment_and_no_older_time_is_ever_good() {
     let observer = observer(mosquitto.port());
     let is_good = |reading: &Value| reading["quality"] == "good";
 
+    let mut witness = Witness::default();
     let mut newest = 0;
     for round in 0..3 {
         for _ in 0..10 {
             let mark = observer.mark();
             observer.reading_after(mark, MOMENT, is_good);
             let (result, at) = call(&observer);
-            let served = check_good(&result["structuredContent"], at);
+            let served = witness.check_good(&result["structuredContent"], at);
             assert!(served >= newest, "an answer went back in time, in round {round}");
             newest = served;
         }
@@ -68,7 +84,7 @@ fn a_published_value_carries_its_moment_and_no_older_time_is_ever_good() {
         while observer.seen()[mark..].iter().all(|message| !message.topic.ends_with(MOMENT) || is_good(&message.json)) {
             let (result, at) = call(&observer);
             if result["isError"] != true {
-                check_good(&result["structuredContent"], at);
+                witness.check_good(&result["structuredContent"], at);
             }
             assert!(at < silent_since + 30_000, "the silence is not noticed");
         }
@@ -89,7 +105,7 @@ fn a_published_value_carries_its_moment_and_no_older_time_is_ever_good() {
     for message in readings(&seen) {
         let reading = &message.json;
         if is_good(reading) {
-            let served = check_good(reading, message.at_ms);
+            let served = witness.check_good(reading, message.at_ms);
             assert!(served >= newest_good, "a published value went back in time: {reading}");
             let time = timestamp_ms(&reading["timestamp"]);
             assert!(time >= newest_time, "a published time went back: {reading}");

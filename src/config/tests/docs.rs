@@ -12,8 +12,12 @@ fn rows() -> Vec<(&'static str, &'static str, &'static str)> {
     let mut table = "";
     for line in DOCS.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            let name = heading.trim_matches(['`', '[', ']']);
-            table = if heading == "`read` of a sensor" { "device.sensor.read" } else { name };
+            table = match heading {
+                "`read` of a sensor" => "device.sensor.read",
+                "`scale_register` of a sensor" => "device.sensor.read.scale_register",
+                "`heartbeat` of a device" => "device.heartbeat",
+                name => name.trim_matches(['`', '[', ']']),
+            };
         }
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         if let ["", key, _, default, _, _, ""] = cells.as_slice()
@@ -119,6 +123,9 @@ fn the_examples_have_neither_errors_nor_warnings() {
         include_str!("../../../docs/examples/tcp-device.toml"),
         include_str!("../../../docs/examples/sdm630-rtu.toml"),
         include_str!("../../../docs/examples/mixed-plant.toml"),
+        include_str!("../../../docs/examples/sunspec-inverter.toml"),
+        include_str!("../../../docs/examples/victron-gx.toml"),
+        include_str!("../../../docs/examples/plc.toml"),
     ];
     for text in in_docs.chain(files) {
         match Config::parse(text, "example.toml") {

@@ -209,7 +209,7 @@ fn an_unknown_key_is_answered_with_the_nearest_or_with_its_place() {
         r#"unit = "°C""#,
         "unit = \"°C\"\nvalid_min = 3",
         &[
-            "25:1: device[press-plc].sensor[A_LINE1_042].valid_min: unknown key in device.sensor (found valid_min); did you mean range?",
+            "25:1: device[press-plc].sensor[A_LINE1_042].valid_min: unknown key in device.sensor (found valid_min); did you mean valid?",
         ],
     );
     check(
@@ -221,7 +221,7 @@ fn an_unknown_key_is_answered_with_the_nearest_or_with_its_place() {
         r#"id = "meter""#,
         "id = \"meter\"\nxyzzy = 5",
         &[
-            "28:1: device[meter].xyzzy: unknown key in device (found xyzzy); remove it, or use one of: id, name, link, unit, poll_every, max_registers, read_across_gaps, sensor",
+            "28:1: device[meter].xyzzy: unknown key in device (found xyzzy); remove it, or use one of: id, name, link, unit, poll_every, max_registers, max_bits, read_across_gaps, merge, forbidden, align, heartbeat, sensor",
         ],
     );
     check(

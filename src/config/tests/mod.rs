@@ -3,6 +3,8 @@
 mod docs;
 mod gateway;
 mod links;
+mod meanings;
+mod profiles;
 mod sensors;
 mod whole;
 

@@ -191,7 +191,7 @@ fn a_type_and_its_table_agree() {
         "type = \"f32\" }\nunit",
         "type = \"float\" }\nunit",
         &[
-            r#"23:51: device[press-plc].sensor[A_LINE1_042].read.type: this is none of: bool, u16, i16, u32, i32, u64, i64, f32, f64, string (found "float"); did you mean "f32"?"#,
+            r#"23:51: device[press-plc].sensor[A_LINE1_042].read.type: this is none of: bool, u16, i16, u32, i32, u64, i64, f32, f64, bcd16, bcd32, string (found "float"); did you mean "f32"?"#,
         ],
     );
     check(

@@ -17,7 +17,7 @@ fn a_right_file_means_what_it_says_and_takes_the_defaults_for_the_rest() {
     let oil = registry.sensor(registry.find_sensor("A_LINE1_042").expect("the sensor"));
     assert_eq!((oil.read.address, oil.unit.as_str(), oil.max_age.as_secs()), (100, "°C", 3));
     let meter = registry.device(registry.find_device("meter").expect("the device"));
-    assert_eq!((meter.unit, meter.max_registers, meter.read_across_gaps), (5, 125, true));
+    assert_eq!((meter.unit, meter.limits.max_registers, meter.limits.read_across_gaps), (5, 125, true));
     let Endpoint::Serial(line) = &registry.link(meter.link).endpoint else { panic!("the meter is on a line") };
     assert_eq!((line.baud, line.stop_bits, line.bits_per_character()), (19_200, 1, 11));
 }

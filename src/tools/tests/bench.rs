@@ -15,7 +15,8 @@ use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling};
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, Sample};
-use crate::registry::sensor::{Endpoint, Parity, ReadSpec, SerialSettings};
+use crate::registry::rules::Rules;
+use crate::registry::sensor::{Endpoint, Parity, ReadLimits, ReadSpec, SerialSettings};
 use crate::registry::{Device, DeviceIndex, Link, LinkIndex, Registry, Sensor, SensorIndex};
 use crate::tools::{Call, ToolName, Toolbox};
 
@@ -226,8 +227,8 @@ pub fn add_device(registry: &mut Registry, id: &str, link: LinkIndex, unit: u8) 
         link,
         unit,
         poll_every: Duration::from_secs(1),
-        max_registers: 125,
-        read_across_gaps: true,
+        limits: ReadLimits::default(),
+        heartbeat: None,
         sensors: Vec::new(),
     };
     registry.add_device(device).expect("a new name")
@@ -244,6 +245,7 @@ pub fn add_sensor(registry: &mut Registry, id: &str, name: &str, device: DeviceI
         read,
         unit: unit.parse().expect("a unit"),
         range: if with_range { Range::new(-20.0, 120.0) } else { None },
+        rules: Rules::default(),
         no_value: if with_code { vec![NoValueCode(0xFFFF)] } else { Vec::new() },
         max_age: Duration::from_secs(3),
     };
@@ -258,6 +260,7 @@ pub fn read(table: Table, address: u16, data_type: DataType, scale: &str) -> Rea
         address,
         encoding: Encoding { data_type, order: WordOrder::Abcd },
         scaling: Scaling::new(scale, offset).expect("a scaling"),
+        factor: None,
     }
 }
 

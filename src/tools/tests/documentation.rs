@@ -82,10 +82,10 @@ fn the_page_on_tools_says_what_to_do_about_every_error() {
 fn the_page_on_tools_names_every_cause_of_an_offline_sensor() {
     let text = std::fs::read_to_string(page()).expect("docs/tools.md");
     let causes = CAUSES.map(OfflineCause::name);
-    for cause in causes
-        .into_iter()
-        .chain([Lack::NoValue, Lack::NotANumber, Lack::DeviceFailed(ExceptionCode(4))].map(Lack::name))
-    {
+    for cause in causes.into_iter().chain(["frozen"]).chain(
+        [Lack::NoValue, Lack::NotANumber, Lack::Implausible, Lack::Jumped, Lack::DeviceFailed(ExceptionCode(4))]
+            .map(Lack::name),
+    ) {
         assert!(text.contains(&format!("`{cause}`")), "{cause} is not explained");
     }
 }

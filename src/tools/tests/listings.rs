@@ -134,8 +134,9 @@ async fn a_description_says_everything_but_the_value() {
     let expected = json!({
         "sensor_id": "A_LINE1_042", "name": "Hydraulic oil temperature", "description": null, "device": "press-plc",
         "device_name": null, "link": "press-tcp", "unit_id": 1, "unit": "°C", "range": [-20.0, 120.0],
+        "valid": null, "max_rate": null, "dead_band": null,
         "read": {"table": "holding", "address": 100, "reference": 40101, "count": 2, "type": "f32", "bit": null,
-            "order": "ABCD", "scale": "1", "offset": "0"},
+            "bits": null, "order": "ABCD", "scale": "1", "offset": "0", "scale_register": null, "names": null},
         "no_value": [], "max_age_ms": 3000, "poll_every_ms": 1000, "writable": false,
         "quality": "good", "reason": null, "age_ms": 0, "as_of": null,
     });
@@ -150,7 +151,10 @@ async fn a_description_shows_bits_codes_and_scales_as_a_configuration_writes_the
         assert_eq!(answer[member], expected, "{id}");
     };
     let read = |table: &str, reference: u32, read: Value| {
-        let mut whole = json!({"table": table, "reference": reference, "scale": "1", "offset": "0"});
+        let mut whole = json!({
+            "table": table, "reference": reference, "scale": "1", "offset": "0", "bits": null, "scale_register": null,
+            "names": null,
+        });
         for (name, value) in read.as_object().expect("an object") {
             whole[name] = value.clone();
         }

@@ -145,6 +145,7 @@ pub fn mqtt(port: u16) -> String {
 }
 
 /// The address of a broker inside the daemon.
+#[cfg(feature = "embedded-broker")]
 pub fn embedded(port: u16) -> String {
     format!("embedded://127.0.0.1:{port}")
 }

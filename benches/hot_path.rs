@@ -17,15 +17,12 @@ use fieldgate::modbus::tcp::TcpExchange;
 use fieldgate::registry::Registry;
 use fieldgate::registry::reading::SensorState;
 
-/// Registers of the one read that everything here is about.
-const REGISTERS: usize = 100;
-
 fn main() {
     let registry = registry();
     let (link, _) = registry.links().next().expect("a link");
     let plan = plan_link(&registry, link);
     let read = plan[0].clone();
-    let words: Vec<u8> = (0..REGISTERS as u16).flat_map(|word| (word * 257).to_be_bytes()).collect();
+    let words: Vec<u8> = (0..read.request.count()).flat_map(|word| (word * 257).to_be_bytes()).collect();
 
     let mut tcp = TcpExchange::default();
     step("Modbus/TCP: a request and its answer", || {

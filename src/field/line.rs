@@ -10,6 +10,7 @@ use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
 use crate::modbus::rtu::RtuExchange;
 use crate::modbus::tcp::TcpExchange;
+use crate::policy::retry::Transient;
 use crate::registry::Link;
 use crate::registry::reading::{Fault, OfflineCause, Stamp};
 use crate::registry::sensor::{Endpoint, SerialSettings};
@@ -85,15 +86,24 @@ impl AskError {
             AskError::Exception(code) => match code.0 {
                 1..=3 => Fault::Refused(*code),
                 5 | 6 => Fault::Busy(*code),
-                10 | 11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
+                10 => Fault::Offline(OfflineCause::NoPathBehindGateway),
+                11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
                 _ => Fault::DeviceFailed(*code),
             },
         }
     }
 
-    /// Whether the same request may well be answered at once.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, AskError::Silent | AskError::Noise | AskError::Closed { .. })
+    /// Why the same request may well be answered soon, if so.
+    pub fn transient(&self) -> Option<Transient> {
+        match self {
+            AskError::Silent => Some(Transient::Silence),
+            AskError::Noise => Some(Transient::Damage),
+            AskError::Closed { .. } => Some(Transient::Closed),
+            AskError::Exception(ExceptionCode::ACKNOWLEDGE | ExceptionCode::SERVER_DEVICE_BUSY) => {
+                Some(Transient::Busy)
+            }
+            AskError::Exception(_) | AskError::Unreachable(_) => None,
+        }
     }
 }
 
@@ -121,14 +131,6 @@ impl Line {
     #[cfg(test)]
     pub fn mock(link: &Link, pipes: tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>) -> Line {
         Line { mock: Some(pipes), ..Line::new(link) }
-    }
-
-    /// How long a futile request keeps the line busy, at most.
-    pub fn futile_cost(&self) -> Duration {
-        match &self.endpoint {
-            Endpoint::Tcp { .. } => self.timeout,
-            Endpoint::Serial(_) => self.timeout * 2,
-        }
     }
 
     /// Asks a unit, and returns its answer with the moment it was complete.

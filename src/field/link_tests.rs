@@ -274,7 +274,7 @@ async fn exceptions_have_reasons_of_their_own() {
     check(3, Err(Some(Fault::Refused(ExceptionCode(3))))).await;
     check(4, Err(Some(Fault::DeviceFailed(ExceptionCode(4))))).await;
     check(6, Err(Some(Fault::Busy(ExceptionCode(6))))).await;
-    check(10, offline(OfflineCause::UnitSilentBehindGateway)).await;
+    check(10, offline(OfflineCause::NoPathBehindGateway)).await;
     check(11, offline(OfflineCause::UnitSilentBehindGateway)).await;
 }
 

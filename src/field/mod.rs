@@ -5,12 +5,14 @@
 
 pub mod cost;
 pub mod handle;
+pub mod health;
 pub mod learnt;
 pub mod line;
 pub mod link;
 #[cfg(test)]
 mod link_tests;
 pub mod load;
+mod outcome;
 pub mod plan;
 pub mod schedule;
 pub mod search;

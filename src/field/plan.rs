@@ -38,11 +38,13 @@ pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<Pla
     let device = registry.device(index);
     let cost = LinkCost::of(registry.link(device.link));
     let is_apart = |sensor: &SensorIndex| learnt.apart(*sensor).is_some();
-    let (apart, mut together): (Vec<_>, Vec<_>) = device.sensors.iter().copied().partition(is_apart);
-    together.sort_by_key(|sensor| {
+    let place_of = |sensor: &SensorIndex| {
         let spec = &registry.sensor(*sensor).read;
         (spec.table, span(spec).start, span(spec).end)
-    });
+    };
+    let mut sensors = device.sensors.clone();
+    sensors.sort_by_key(place_of);
+    let (apart, together): (Vec<_>, Vec<_>) = sensors.into_iter().partition(is_apart);
     let read_of = |sensors: &[SensorIndex]| read_of(registry, index, sensors);
     let mut reads = Vec::new();
     for sensors in together.chunk_by(|one, next| registry.sensor(*one).read.table == registry.sensor(*next).read.table)
@@ -52,7 +54,7 @@ pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<Pla
         let spans: Vec<Range<u32>> = sensors.iter().map(|sensor| span(&registry.sensor(*sensor).read)).collect();
         reads.extend(cheapest_cuts(&spans, &rules).into_iter().filter_map(|block| read_of(&sensors[block])));
     }
-    reads.extend(apart.iter().filter_map(|sensor| read_of(&[*sensor])));
+    reads.extend(apart.chunk_by(|one, next| place_of(one) == place_of(next)).filter_map(read_of));
     reads
 }
 
@@ -159,12 +161,6 @@ fn blocks_from<'s>(
         let may = rules.merge && rules.allow(&block) && (rules.across_gaps || !has_gap);
         (is_one_value || may).then_some((place + 1, block))
     })
-}
-
-/// Splits a read that the device refused in two; `None` when it serves one sensor.
-pub fn split(registry: &Registry, read: &PlannedRead) -> Option<[PlannedRead; 2]> {
-    let (before, after) = read.sensors.split_at(read.sensors.len() / 2);
-    Some([read_of(registry, read.device, before)?, read_of(registry, read.device, after)?])
 }
 
 #[cfg(test)]

@@ -176,9 +176,8 @@ impl Search {
     /// The device said something else, or nothing: what is not known by now stays unknown.
     pub fn gave_up(mut self) -> Findings {
         let unread = match &self.step {
-            Step::Half => self.within.start..self.parts.len(),
-            Step::Rest(rest) => rest.clone(),
-            Step::Alone { .. } => self.within.clone(),
+            Step::Half | Step::Rest(_) | Step::Alone { rest: Some(_) } => self.within.start..self.parts.len(),
+            Step::Alone { rest: None } => self.within.clone(),
             Step::Whole | Step::Done => 0..0,
         };
         let unread = self.sensors_of(unread);

@@ -225,6 +225,12 @@ impl LinkTask {
         answer
     }
 
+    /// The reads of a device are others from now on, or not worth repeating.
+    pub(super) fn forget_tries(&mut self, device: DeviceIndex) {
+        let registry = &self.registry;
+        self.tries.retain(|sensor, _| registry.sensor(*sensor).device != device);
+    }
+
     /// Answers the calls whose sensor's state on the board is new, and forgets those that nobody waits for.
     pub(super) fn answer_calls(&mut self, concerned: impl Fn(SensorIndex) -> bool) {
         let now = clock::instant();

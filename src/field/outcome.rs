@@ -177,6 +177,7 @@ impl LinkTask {
 
     /// Plans the reads of a device anew with what it has revealed.
     fn replan(&mut self, device: DeviceIndex, now: Instant) {
+        self.forget_tries(device);
         let Some(health) = self.devices.get(&device) else { return };
         let learnt = &health.learnt;
         let reads = plan::plan(&self.registry, device, learnt);
@@ -286,8 +287,10 @@ impl LinkTask {
         let name = &registry.device(device).id;
         let Some(health) = self.devices.get_mut(&device) else { return };
         let until = health.breaker.failed(now.instant, rest);
+        let is_news = health.cause.replace(cause) != Some(cause);
         self.schedule.rest(device, until);
-        if health.cause.replace(cause) != Some(cause) {
+        self.forget_tries(device);
+        if is_news {
             warn!(device = %name, link = %registry.link(self.link).id, error = cause.name(), detail = %chain(err),
                 "the device is offline");
         }

@@ -18,12 +18,13 @@ pub struct Plan {
     endpoint: Endpoint,
     devices: Vec<Vec<(u16, u8)>>,
     limits: ReadLimits,
+    request_gap: Duration,
 }
 
 impl Plan {
     pub fn tcp(sensors: &[(u16, u8)]) -> Plan {
         let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 502 };
-        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default() }
+        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default(), request_gap: Duration::ZERO }
     }
 
     pub fn serial(sensors: &[(u16, u8)]) -> Plan {
@@ -51,6 +52,11 @@ impl Plan {
         self.with(|limits| limits.read_across_gaps = false)
     }
 
+    /// The same with a pause after each answer.
+    pub fn with_gap(self, request_gap: Duration) -> Plan {
+        Plan { request_gap, ..self }
+    }
+
     /// The same with other limits of every device.
     pub fn with(mut self, change: impl FnOnce(&mut ReadLimits)) -> Plan {
         change(&mut self.limits);
@@ -64,7 +70,7 @@ impl Plan {
             id: "L".parse().expect("a name"),
             endpoint: self.endpoint.clone(),
             timeout: Duration::from_millis(300),
-            request_gap: Duration::ZERO,
+            request_gap: self.request_gap,
             connect_delay: Duration::ZERO,
             retry_max: Duration::from_secs(30),
             devices: Vec::new(),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::board::Board;
+use crate::clock;
 use crate::config::{BrokerEndpoint, Config};
 use crate::facts::Facts;
 use crate::field::link;
@@ -21,16 +22,24 @@ use crate::gate::dispatch::Dispatcher;
 use crate::gate::publisher::Publisher;
 use crate::gate::session::{Session, SessionSettings};
 use crate::gate::topics::Topics;
+use crate::progress::{Pledge, Progress, Stuck};
+use crate::registry::reading::DeviceStatus;
 use crate::tools::Toolbox;
 use crate::tools::dialect::catalog_json;
 
 /// How long each part of the stop may take: calls in flight, the last status, the goodbye to the broker.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the whole stop may take. Whatever still runs then is cut off.
+const STOPPED_WITHIN: Duration = Duration::from_secs(5);
+
 /// A running gateway.
 pub struct Daemon {
     config: Arc<Config>,
     access: BrokerAccess,
+    board: Arc<Board>,
+    facts: Arc<Facts>,
+    progress: Arc<Progress>,
     broker: Option<EmbeddedBroker>,
     stop_publisher: CancellationToken,
     stop_session: CancellationToken,
@@ -71,11 +80,14 @@ impl Daemon {
             renewed_every: config.publish.status_every,
         };
         let (session, bus, requests) = Session::open(settings, Arc::clone(&facts))?;
+        let progress = Arc::new(Progress::default());
+        let session = session.watched_by(progress.enrol("the session with the broker".into()));
 
         let board = Arc::new(Board::new(Arc::clone(&config.registry)));
         let (stop_links, stop_publisher, stop_session) =
             (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
-        let (field, links) = link::start(&config.registry, &board, config.publish.at_least_every, &stop_links);
+        let (field, links) =
+            link::start(&config.registry, &board, config.publish.at_least_every, &progress, &stop_links);
         let publisher = Publisher {
             gateway: config.gateway.clone(),
             config: config.publish.clone(),
@@ -85,15 +97,22 @@ impl Daemon {
             bus: bus.clone(),
             catalog: Arc::new(catalog_json),
         };
-        let toolbox = Arc::new(Toolbox { config: Arc::clone(&config), board, field, facts });
-        let dispatcher = Dispatcher::new(toolbox, bus, Topics::new(&config.gateway), config.calls.clone());
+        let toolbox =
+            Toolbox { config: Arc::clone(&config), board: Arc::clone(&board), field, facts: Arc::clone(&facts) };
+        let dispatcher = Dispatcher::new(Arc::new(toolbox), bus, Topics::new(&config.gateway), config.calls.clone());
         let daemon = Daemon {
             links,
-            publisher: one_task(publisher.run(stop_publisher.clone())),
-            dispatcher: one_task(dispatcher.run(requests)),
+            publisher: one_task(until_end(
+                progress.enrol("the publisher".into()),
+                publisher.run(stop_publisher.clone()),
+            )),
+            dispatcher: one_task(until_end(progress.enrol("the dispatcher".into()), dispatcher.run(requests))),
             session: one_task(session.run(stop_session.clone())),
             config,
             access,
+            board,
+            facts,
+            progress,
             broker,
             stop_publisher,
             stop_session,
@@ -117,22 +136,48 @@ impl Daemon {
         )
     }
 
+    /// How it goes, in a few words: for `systemctl status`.
+    pub fn state(&self) -> String {
+        let devices = self.config.registry.devices();
+        let silent = devices.filter(|(index, _)| !answers(self.board.device(*index).status)).count();
+        let devices = match (self.config.registry.devices().len() - silent, silent) {
+            (count, 0) => format!("all {count} devices answer"),
+            (0, count) => format!("none of {count} devices answers"),
+            (count, silent) => format!("{count} of {} devices answer", count + silent),
+        };
+        let broker = if self.facts.broker().connected { "connected to" } else { "without" };
+        format!("gateway {}: {devices}; {broker} the broker {}", self.config.gateway, self.access.address())
+    }
+
+    /// Which part makes no progress, if one does not: a fault of the gateway, which a new start mends.
+    ///
+    /// Ask every few seconds: a task that is only late is found at the second time of asking.
+    pub fn stuck(&self) -> Option<Stuck> {
+        if self.broker.as_ref().is_some_and(EmbeddedBroker::has_ended) {
+            return Some(Stuck::Ended { task: "the embedded broker".into() });
+        }
+        self.progress.check(clock::instant())
+    }
+
     /// How an agent on this machine reaches the broker, without credentials.
     pub fn broker_for_agents(&self) -> BrokerAccess {
         BrokerAccess { credentials: None, ..self.access.clone() }
     }
 
     /// Stops in order: the plant side, the last status, the session with the calls that still run, the embedded broker.
+    ///
+    /// Returns within five seconds, whatever hangs.
     pub async fn stop(mut self) {
+        let end = Instant::now() + STOPPED_WITHIN;
         self.stop_links.cancel();
-        join(&mut self.links, "links").await;
+        join(&mut self.links, "links", end).await;
         self.stop_publisher.cancel();
-        join(&mut self.publisher, "publisher").await;
+        join(&mut self.publisher, "publisher", end).await;
         self.stop_session.cancel();
-        join(&mut self.session, "session").await;
-        join(&mut self.dispatcher, "dispatcher").await;
+        join(&mut self.session, "session", end).await;
+        join(&mut self.dispatcher, "dispatcher", end).await;
         if let Some(broker) = self.broker {
-            broker.stop().await;
+            let _ = timeout_at(end, broker.stop()).await;
         }
         info!("stopped");
     }
@@ -144,9 +189,19 @@ fn one_task(task: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
     tasks
 }
 
+/// Runs a task that pledges nothing but not to end by itself.
+async fn until_end(pledge: Pledge, task: impl Future<Output = ()>) {
+    task.await;
+    drop(pledge);
+}
+
+fn answers(status: DeviceStatus) -> bool {
+    matches!(status, DeviceStatus::Online | DeviceStatus::Degraded)
+}
+
 /// Waits for tasks to end, and ends them when they take too long.
-async fn join(tasks: &mut JoinSet<()>, name: &str) {
-    let ended = timeout(PATIENCE, async {
+async fn join(tasks: &mut JoinSet<()>, name: &str, end: Instant) {
+    let ended = timeout_at(end.min(Instant::now() + PATIENCE), async {
         while let Some(outcome) = tasks.join_next().await {
             if let Err(err) = outcome {
                 warn!(error = %err, "{name}: a task failed");
@@ -154,7 +209,7 @@ async fn join(tasks: &mut JoinSet<()>, name: &str) {
         }
     });
     if ended.await.is_err() {
-        warn!("{name}: did not end within {} s and was cut off", PATIENCE.as_secs());
+        warn!("{name}: did not end in time and was cut off");
         tasks.abort_all();
     }
 }

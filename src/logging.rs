@@ -1,7 +1,8 @@
 //! Where log lines go: to the terminal for people, or to the journal with fields when systemd starts us.
 //!
 //! The journal's fields are those of the events, in capitals: `journalctl -u fieldgate SENSOR_ID=A_LINE1_042`, and so
-//! `DEVICE`, `LINK`, `TOOL`, `CLIENT`, `ERROR`.
+//! `DEVICE`, `LINK`, `TOOL`, `CLIENT`, `ERROR`. An event about a device names its sensors, too, in a field that only the
+//! journal gets: whoever asks for a sensor also finds that its device went away.
 
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
@@ -9,6 +10,7 @@ use std::io::IsTerminal;
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{EnvFilter, fmt as terminal};
 
@@ -17,6 +19,9 @@ pub const OF_A_SERVICE: &str = "info,mqtt5=warn,rmcp=warn,rumqttc=warn";
 
 /// What a command logs beside its output: nothing but what is wrong with the program itself.
 pub const OF_A_COMMAND: &str = "error";
+
+/// The field that holds the ids of several sensors, with spaces between them: in the journal, one `SENSOR_ID` each.
+const SENSOR_IDS: &str = "sensor_ids";
 
 /// Starts logging. `filter` is as in `RUST_LOG`, which goes before it: `info`, or `warn,fieldgate::field=debug`.
 pub fn start(filter: &str) {
@@ -28,7 +33,13 @@ pub fn start(filter: &str) {
         Some(journal) => tracing::subscriber::set_global_default(subscriber.with(JournalLayer { journal })),
         None => {
             let colours = std::io::stderr().is_terminal();
-            let layer = terminal::layer().with_writer(std::io::stderr).with_ansi(colours).with_target(false);
+            let fields = terminal::format::debug_fn(|line, field, value| match field.name() {
+                "message" => write!(line, "{value:?}"),
+                SENSOR_IDS => Ok(()),
+                name => write!(line, "{name}={value:?}"),
+            });
+            let layer = terminal::layer().fmt_fields(fields.delimited(" "));
+            let layer = layer.with_writer(std::io::stderr).with_ansi(colours).with_target(false);
             tracing::subscriber::set_global_default(subscriber.with(layer))
         }
     };
@@ -76,6 +87,9 @@ impl Visit for Parts {
         if field.name() == "message" {
             let rest = std::mem::take(&mut self.message);
             self.message = format!("{value:?}{rest}");
+        } else if field.name() == SENSOR_IDS {
+            let ids = format!("{value:?}");
+            self.fields.extend(ids.split_whitespace().map(|id| ("sensor_id", id.to_owned())));
         } else {
             let _ = write!(self.message, " {}={value:?}", field.name());
             self.fields.push((field.name(), format!("{value:?}")));

@@ -55,30 +55,9 @@ impl Finite {
 const DIGITS_OF_A_DOUBLE: u32 = 15;
 
 impl Value {
-    /// The value as JSON (contract, section 4): a number where every reader keeps its last digit, else a string.
-    ///
-    /// Integers beyond 2^53 and decimals of more than 15 digits are strings.
+    /// The value as JSON, in the shape of its `Serialize`.
     pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            Value::Bool(bit) => (*bit).into(),
-            Value::Integer(number) => match i64::try_from(*number) {
-                Ok(small) if small.unsigned_abs() <= 1 << 53 => small.into(),
-                _ => number.to_string().into(),
-            },
-            Value::Decimal(number) => {
-                let text = number.normalize().to_string();
-                let digits = text.bytes().filter(u8::is_ascii_digit).count() as u32;
-                match text.parse::<f64>() {
-                    Ok(double) if digits <= DIGITS_OF_A_DOUBLE => match i64::from_str(&text) {
-                        Ok(whole) => whole.into(),
-                        Err(_) => double.into(),
-                    },
-                    _ => text.into(),
-                }
-            }
-            Value::Float(number) => number.get().into(),
-            Value::Text(text) => text.as_ref().into(),
-        }
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// The value as a double, for ranges and dead bands; `None` for texts.
@@ -98,6 +77,34 @@ impl Value {
             Value::Decimal(number) => Some(*number),
             Value::Float(number) => decimal_of(*number),
             Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+}
+
+/// The value as JSON (contract, section 4): a number where every reader keeps its last digit, else a string.
+///
+/// Integers beyond 2^53 and decimals of more than 15 digits are strings.
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Bool(bit) => serializer.serialize_bool(*bit),
+            Value::Integer(number) => match i64::try_from(*number) {
+                Ok(small) if small.unsigned_abs() <= 1 << 53 => serializer.serialize_i64(small),
+                _ => serializer.collect_str(number),
+            },
+            Value::Decimal(number) => {
+                let text = number.normalize().to_string();
+                let digits = text.bytes().filter(u8::is_ascii_digit).count() as u32;
+                match text.parse::<f64>() {
+                    Ok(double) if digits <= DIGITS_OF_A_DOUBLE => match i64::from_str(&text) {
+                        Ok(whole) => serializer.serialize_i64(whole),
+                        Err(_) => serializer.serialize_f64(double),
+                    },
+                    _ => serializer.serialize_str(&text),
+                }
+            }
+            Value::Float(number) => serializer.serialize_f64(number.get()),
+            Value::Text(text) => serializer.serialize_str(text),
         }
     }
 }

@@ -37,6 +37,11 @@ impl Notifier {
         self.send("WATCHDOG=1");
     }
 
+    /// How it goes, for `systemctl status`.
+    pub fn status(&self, status: &str) {
+        self.send(&format!("STATUS={status}"));
+    }
+
     fn send(&self, text: &str) {
         if let Some((socket, address)) = &self.socket {
             // A manager that does not listen is no reason to stop reading the plant.

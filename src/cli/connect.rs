@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Exit, complain, load};
-use crate::config::{BrokerConfig, Config, Secret};
+use crate::config::{BrokerConfig, Config, Secret, Severity};
 use crate::errors::chain;
 use crate::gate::agent::AgentClient;
 use crate::gate::connect::{BrokerAccess, Credentials};
@@ -87,7 +87,8 @@ fn parse_broker(url: &str) -> Result<BrokerConfig, Exit> {
     match Config::parse(&text, "--broker") {
         Ok(parsed) => Ok(parsed.config.broker),
         Err(faults) => {
-            for fault in faults.iter() {
+            // A file without devices is warned of, which is no matter here.
+            for fault in faults.iter().filter(|fault| fault.severity == Severity::Error) {
                 complain(format_args!(
                     "--broker {url}: {}; {}",
                     fault.message,

@@ -93,6 +93,9 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if !matches!(cli.command, Command::Run(_) | Command::Sim(_) | Command::Demo(_)) {
+        end_with_the_pipe();
+    }
     let usual = match cli.command {
         Command::Run(_) | Command::Sim(_) => logging::OF_A_SERVICE,
         _ => logging::OF_A_COMMAND,
@@ -116,6 +119,17 @@ pub fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+/// Lets a command end in silence when whoever reads its output has enough, as in `fieldgate tools | head`.
+///
+/// A service does not: there the loss of a reader is no reason to stop.
+#[allow(unsafe_code)]
+fn end_with_the_pipe() {
+    // SAFETY: setting a signal to its default action touches no memory, and no other thread runs yet.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
 }
 
 /// Which file describes the gateway.

@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::Exit;
 use crate::errors::chain;
 use crate::registry::Registry;
+use crate::sim::script::{self, Step};
 use crate::sim::{Place, Plant, PlantOptions, RunningPlant, ServedLink, SimError, moved};
 
 /// Answers for the devices of a configuration, as a Modbus server over TCP and on pseudo-terminals.
@@ -56,6 +57,18 @@ pub struct SimArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
+    /// Values say whose they are and of when, instead of looking like measurements
+    #[arg(long)]
+    pub self_identifying: bool,
+
+    /// Carry out the commands of this file, one a line, such as `fault press-plc silence 5%` or `at 10s unplug press-tcp`
+    #[arg(long, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
+
+    /// Repeat the chance of an earlier run; its seed was printed at the start
+    #[arg(long, value_name = "NUMBER")]
+    pub fault_seed: Option<u64>,
+
     /// Take commands on this Unix socket; with --send, the socket of the plant that is meant
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -84,7 +97,12 @@ Examples:
     fieldgate sim --control /tmp/plant.sock --send \"stop press-plc\"
     fieldgate sim --control /tmp/plant.sock --send \"start press-plc\"
 
-Commands: stop, start, slow, exception, unplug, plug, set, raw, novalue, free, get, list, help, quit.
+  One answer in twenty is lost, at random; the same seed loses the same ones:
+    fieldgate sim plant.toml --port-base 15020 --control /tmp/plant.sock --fault-seed 7
+    fieldgate sim --control /tmp/plant.sock --send \"fault press-plc silence 5%\"
+
+Commands: stop, start, slow, exception, unplug, plug, set, raw, novalue, free, get, list, fault, faults, limit, lack,
+connections, help, quit. docs/simulator.md explains them.
 Each is answered by one line that begins with `ok` or `error`.
 
 Exit codes: 0 done, 1 it could not be done (with --send: the reply was an error), 2 wrong usage or configuration.";
@@ -102,21 +120,26 @@ pub struct SimOptions {
     pub control: Option<PathBuf>,
     /// Whether the end of the standard input ends the plant.
     pub until_stdin_closes: bool,
+    /// What happens to it, and when.
+    pub script: Vec<Step>,
     /// Whether lines are JSON.
     pub json: bool,
 }
 
 impl SimArgs {
     /// The options for a configuration: what was parsed from the file, and its text.
-    pub fn options(&self, registry: Arc<Registry>, text: &str) -> SimOptions {
+    pub fn options(&self, registry: Arc<Registry>, text: &str, script: Vec<Step>) -> SimOptions {
         SimOptions {
             registry,
+            script,
             plant: PlantOptions {
                 bind: self.bind,
                 port_base: self.port_base,
                 serial_dir: self.serial_dir.clone(),
                 strict_gaps: self.strict_gaps,
                 seed: self.seed,
+                fault_seed: self.fault_seed.unwrap_or_else(rand::random),
+                self_identifying: self.self_identifying,
             },
             write_config: self.write_config.clone().map(|path| (text.to_owned(), path)),
             control: self.control.clone(),
@@ -126,10 +149,20 @@ impl SimArgs {
     }
 }
 
+impl SimArgs {
+    /// The course of faults, if there is one.
+    fn script(&self) -> Result<Vec<Step>, String> {
+        let Some(path) = &self.faults else { return Ok(Vec::new()) };
+        let text = std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?;
+        script::parse(&text).map_err(|message| format!("{}: {message}", path.display()))
+    }
+}
+
 /// Runs the plant until `quit`, a signal, or (if so wished) the end of the standard input.
 pub async fn run(options: SimOptions) -> Result<(), SimError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(SimError::Signals)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(SimError::Signals)?;
+    let fault_seed = options.plant.fault_seed;
     let plant = Plant::start(options.registry, options.plant).await?;
     let control = match &options.control {
         Some(path) => Some(ControlSocket::open(path, plant.clone())?),
@@ -139,7 +172,10 @@ pub async fn run(options: SimOptions) -> Result<(), SimError> {
         let moved = moved::move_text(text, plant.endpoints())?;
         std::fs::write(path, moved).map_err(|err| SimError::WriteConfig { path: path.clone(), err })?;
     }
-    announce(plant.endpoints(), options.json).map_err(SimError::Output)?;
+    announce(plant.endpoints(), fault_seed, options.json).map_err(SimError::Output)?;
+    let player = play(plant.clone(), options.script, options.json);
+    tokio::pin!(player);
+    let mut playing = true;
     let mut lines = stdin_lines();
     let mut stdin_open = true;
     loop {
@@ -151,6 +187,10 @@ pub async fn run(options: SimOptions) -> Result<(), SimError> {
                     control.finish_replies().await;
                 }
                 return Ok(());
+            }
+            played = &mut player, if playing => {
+                played.map_err(SimError::Output)?;
+                playing = false;
             }
             line = lines.recv(), if stdin_open => match line {
                 Some(line) if line.trim().is_empty() => {}
@@ -178,10 +218,30 @@ async fn exchange(control: &Path, command: &str) -> io::Result<String> {
     Ok(reply.trim_end().to_owned())
 }
 
-fn announce(served: &[ServedLink], json: bool) -> io::Result<()> {
+/// Carries out the script, and tells of each step as if it had been typed.
+async fn play(plant: RunningPlant, script: Vec<Step>, json: bool) -> io::Result<()> {
+    let mut outcome = Ok(());
+    plant
+        .play(script, |step, reply| {
+            let line = match json {
+                true => json!({ "event": "script", "command": step.command.to_string(), "reply": reply }).to_string(),
+                false => format!("{}: {reply}", step.command),
+            };
+            outcome = outcome.as_ref().map_err(|err: &io::Error| err.kind().into()).and_then(|()| print(&line));
+        })
+        .await;
+    outcome
+}
+
+fn announce(served: &[ServedLink], fault_seed: u64, json: bool) -> io::Result<()> {
     for link in served {
         print(&if json { announcement_json(link) } else { announcement(link) })?;
     }
+    // Printed always, because faults can be commanded at any time.
+    print(&match json {
+        true => json!({ "event": "fault_seed", "seed": fault_seed }).to_string(),
+        false => format!("faults by chance: --fault-seed {fault_seed} repeats them"),
+    })?;
     print(if json { r#"{"event":"ready"}"# } else { "ready; `help` lists the commands" })
 }
 
@@ -337,7 +397,14 @@ pub fn main(args: &SimArgs) -> Exit {
         Ok(text) => text,
         Err(err) => return super::complain(format_args!("{}: {err}", file.display())),
     };
-    match super::runtime().block_on(run(args.options(config.registry, &text))) {
+    let script = match args.script() {
+        Ok(script) => script,
+        Err(message) => {
+            super::complain(message);
+            return Exit::Usage;
+        }
+    };
+    match super::runtime().block_on(run(args.options(config.registry, &text, script))) {
         Ok(()) => Exit::Done,
         Err(err) => super::complain(chain(&err)),
     }

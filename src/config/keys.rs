@@ -17,7 +17,8 @@ pub(super) const FILE: TableKeys =
 pub(super) const GATEWAY: TableKeys = TableKeys { name: "gateway", keys: &["id"] };
 pub(super) const BROKER: TableKeys =
     TableKeys { name: "broker", keys: &["url", "username", "password", "password_file", "ca_file", "keep_alive"] };
-pub(super) const PUBLISH: TableKeys = TableKeys { name: "publish", keys: &["qos", "at_least_every", "status_every"] };
+pub(super) const PUBLISH: TableKeys =
+    TableKeys { name: "publish", keys: &["qos", "at_least_every", "status_every", "grouping"] };
 pub(super) const CALLS: TableKeys =
     TableKeys { name: "calls", keys: &["default_deadline", "max_deadline", "max_in_flight"] };
 pub(super) const SENSORS: TableKeys = TableKeys { name: "sensors", keys: &["id_format"] };

@@ -115,6 +115,18 @@ pub struct PublishConfig {
     pub at_least_every: Duration,
     /// The gateway's status is renewed this often.
     pub status_every: Duration,
+    /// What one message holds.
+    pub grouping: Grouping,
+}
+
+/// What one message of readings holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// One reading, on a topic of its own.
+    #[default]
+    Sensor,
+    /// All readings of a device.
+    Device,
 }
 
 /// How calls are served.

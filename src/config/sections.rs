@@ -7,7 +7,7 @@ use super::field::Field;
 use super::id_format::IdFormat;
 use super::reader::TableReader;
 use super::values::{self, HostError, duration_text};
-use super::{BrokerConfig, BrokerEndpoint, CallsConfig, PublishConfig, Secret};
+use super::{BrokerConfig, BrokerEndpoint, CallsConfig, Grouping, PublishConfig, Secret};
 use crate::ids::GatewayId;
 use crate::registry::search::nearest;
 
@@ -190,6 +190,10 @@ pub(super) fn publish(table: &TableReader<'_, '_>) -> PublishConfig {
         qos: qos.map_or(0, |qos| qos as u8),
         at_least_every: time("at_least_every", seconds(1)..=seconds(86_400)).unwrap_or(seconds(60)),
         status_every: time("status_every", seconds(1)..=seconds(3_600)).unwrap_or(seconds(30)),
+        grouping: match table.optional("grouping").and_then(|field| field.one_of(&["sensor", "device"])) {
+            Some(1) => Grouping::Device,
+            _ => Grouping::Sensor,
+        },
     }
 }
 

@@ -11,9 +11,11 @@ use super::handle::FieldHandle;
 use super::line::Line;
 use super::link::LinkTask;
 use super::testing::Plan;
+use super::transport::Pipes;
 use crate::board::Board;
 use crate::clock;
 use crate::modbus::rtu::crc;
+use crate::progress::Progress;
 use crate::quantity::Value;
 use crate::registry::reading::{DeviceStatus, Fault, NoValueNow, OfflineCause};
 use crate::registry::sensor::Endpoint;
@@ -32,6 +34,8 @@ pub enum Mood {
     Exception(u8),
     /// Refuses reads that touch this register with exception 2.
     Lacks(u16),
+    /// Says each answer twice, and every register holds the number of requests so far. On serial lines.
+    SaysItTwice,
     /// Refuses reads of more registers with this exception; 0 is silence.
     AtMost(u16, u8),
     /// Hears nothing so long after the connection was made, or after the last answer on a serial line.
@@ -44,13 +48,14 @@ pub enum Mood {
 pub struct Bench {
     pub registry: Arc<Registry>,
     pub board: Arc<Board>,
+    pub progress: Arc<Progress>,
     pub handle: FieldHandle,
     /// The mood of each unit, from unit 1.
     moods: Arc<Mutex<Vec<Mood>>>,
     /// (unit, address, count) of each request that came.
     requests: Arc<Mutex<Vec<(u8, u16, u16)>>>,
-    pipes: mpsc::UnboundedSender<DuplexStream>,
-    stop: CancellationToken,
+    pub pipes: mpsc::UnboundedSender<DuplexStream>,
+    pub stop: CancellationToken,
 }
 
 impl Drop for Bench {
@@ -63,16 +68,18 @@ impl Bench {
     pub fn new(plan: Plan) -> Bench {
         let registry = Arc::new(plan.registry());
         let board = Arc::new(Board::new(Arc::clone(&registry)));
-        let (pipes, connects) = mpsc::unbounded_channel();
+        let (pipes, mut connects) = mpsc::unbounded_channel();
         let (sender, calls) = mpsc::channel(4);
         let link = LinkIndex(0);
-        let line = Line::mock(registry.link(link), connects);
-        let task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
+        let line = Line::over_pipes(registry.link(link), Pipes::new(move || connects.try_recv().ok()));
+        let mut task = LinkTask::new(Arc::clone(&registry), link, Arc::clone(&board), line, calls, MINUTE);
         let stop = CancellationToken::new();
+        let progress = Arc::new(Progress::default());
+        task.pledge = progress.enrol("link".into());
         tokio::spawn(task.run(stop.clone()));
         let handle = FieldHandle::new(Arc::clone(&registry), vec![sender]);
         let moods = Arc::new(Mutex::new(vec![Mood::Answers; registry.devices().len()]));
-        Bench { registry, board, handle, moods, requests: Arc::default(), pipes, stop }
+        Bench { registry, board, progress, handle, moods, requests: Arc::default(), pipes, stop }
     }
 
     /// Lets the task connect once more.
@@ -161,7 +168,7 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             Mood::Exception(code) => pdu = exception(code),
             Mood::Lacks(register) if (address..address + count).contains(&register) => pdu = exception(2),
-            Mood::Lacks(_) => {}
+            Mood::Lacks(_) | Mood::SaysItTwice => {}
             Mood::AtMost(most, 0) if count > most => continue,
             Mood::AtMost(most, code) if count > most => pdu = exception(code),
             Mood::AtMost(..) => {}
@@ -196,12 +203,20 @@ async fn serve_rtu(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, reque
             Mood::Deaf(so_long) if last_answer.is_some_and(|last| clock::instant() - last < so_long) => continue,
             _ => {}
         }
+        let asked = requests.lock().expect("unpoisoned").len() as u16;
         let mut answer = vec![unit, function, (count * 2) as u8];
-        answer.extend((address..address + count).flat_map(u16::to_be_bytes));
+        match mood {
+            Mood::SaysItTwice => answer.extend((0..count).flat_map(|_| asked.to_be_bytes())),
+            _ => answer.extend((address..address + count).flat_map(u16::to_be_bytes)),
+        }
         answer.extend(crc(&answer).to_le_bytes());
         last_answer = Some(clock::instant());
         if stream.write_all(&answer).await.is_err() {
             return;
+        }
+        if mood == Mood::SaysItTwice {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let _ = stream.write_all(&answer).await;
         }
     }
 }

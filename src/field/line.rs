@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::transport::{ConnectError, Transport};
+use super::transport::{ConnectError, Pipes, Transport};
 use crate::clock;
 use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
@@ -35,8 +35,8 @@ pub struct Line {
     connection: Option<Connection>,
     /// When the last byte went over the line in either direction; the gap to the next request counts from here.
     last_byte: Option<Instant>,
-    #[cfg(test)]
-    mock: Option<tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>>,
+    /// Where connections come from instead of the endpoint.
+    pipes: Option<Pipes>,
 }
 
 #[derive(Debug)]
@@ -122,15 +122,23 @@ impl Line {
             framing,
             connection: None,
             last_byte: None,
-            #[cfg(test)]
-            mock: None,
+            pipes: None,
         }
     }
 
-    /// A line over pipes: each connect takes the next one, and is refused when there is none.
-    #[cfg(test)]
-    pub fn mock(link: &Link, pipes: tokio::sync::mpsc::UnboundedReceiver<tokio::io::DuplexStream>) -> Line {
-        Line { mock: Some(pipes), ..Line::new(link) }
+    /// The line of a link over pipes in memory, and not over its endpoint.
+    pub fn over_pipes(link: &Link, pipes: Pipes) -> Line {
+        Line { pipes: Some(pipes), ..Line::new(link) }
+    }
+
+    /// The longest that one request takes, from the connection to the last late byte.
+    pub fn longest_ask(&self) -> Duration {
+        let connect = self.timeout.max(CONNECT_PATIENCE) + self.connect_delay;
+        let (pause, on_the_line) = match &self.endpoint {
+            Endpoint::Serial(settings) => (settings.frame_silence(), settings.time_of(2 * LONGEST_FRAME)),
+            Endpoint::Tcp { .. } => (Duration::ZERO, Duration::ZERO),
+        };
+        connect + pause.max(self.request_gap) + self.timeout + on_the_line + self.timeout * 2
     }
 
     /// Asks a unit, and returns its answer with the moment it was complete.
@@ -183,10 +191,8 @@ impl Line {
     }
 
     async fn open(&mut self) -> Result<Transport, ConnectError> {
-        #[cfg(test)]
-        if let Some(pipes) = &mut self.mock {
-            let refused = || ConnectError { cause: OfflineCause::Refused, text: "refused".to_owned() };
-            return pipes.try_recv().map(Transport::Mock).map_err(|_| refused());
+        if let Some(pipes) = &mut self.pipes {
+            return pipes.connect();
         }
         Transport::connect(&self.endpoint, self.timeout.max(CONNECT_PATIENCE)).await
     }
@@ -214,19 +220,27 @@ impl Line {
                 text: format!("{}: the port is gone", settings.path),
             }),
         };
-        let (written, on_the_line) = match &mut self.framing {
-            Framing::Tcp(exchange) => {
-                (connection.transport.write_all(&exchange.begin(unit, request)).await, Duration::ZERO)
-            }
+        let (frame, on_the_line) = match &mut self.framing {
+            Framing::Tcp(exchange) => (exchange.begin(unit, request).to_vec(), Duration::ZERO),
             Framing::Rtu(exchange) => {
-                let frame = exchange.begin(unit, request);
-                (connection.transport.write_all(&frame).await, characters_time(&self.endpoint, frame.len(), request))
+                let frame = exchange.begin(unit, request).to_vec();
+                let on_the_line = characters_time(&self.endpoint, frame.len(), request);
+                (frame, on_the_line)
             }
         };
-        if written.is_err() {
+        if matches!(self.framing, Framing::Rtu(_)) && connection.transport.discard_input().is_err() {
             return Err(gone(&self.endpoint, closed));
         }
         let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
+        match tokio::time::timeout_at(deadline, connection.transport.write_all(&frame)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(gone(&self.endpoint, closed)),
+            // Nobody takes what is written: an adapter that hangs, a peer whose window is shut. Only a new connection helps.
+            Err(_) => {
+                self.connection = None;
+                return Err(AskError::Silent);
+            }
+        }
         let mut buffer = [0; LONGEST_FRAME];
         loop {
             let read = tokio::time::timeout_at(deadline, connection.transport.read(&mut buffer)).await;

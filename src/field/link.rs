@@ -19,8 +19,9 @@ use crate::board::Board;
 use crate::clock;
 use crate::modbus::pdu::{ReadReply, ReadRequest};
 use crate::policy::breaker::Admission;
+use crate::progress::{Pledge, Progress};
 use crate::registry::reading::{OfflineCause, Stamp};
-use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
+use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
 
 /// How many calls may wait at a link. One more is refused at once, which the caller sees as `RATE_LIMITED`: waiting for a
 /// place would eat its deadline unseen.
@@ -34,15 +35,29 @@ pub fn start(
     registry: &Arc<Registry>,
     board: &Arc<Board>,
     at_least_every: Duration,
+    progress: &Arc<Progress>,
     stop: &CancellationToken,
+) -> (FieldHandle, tokio::task::JoinSet<()>) {
+    start_on(registry, board, at_least_every, progress, stop, |_, link| Line::new(link))
+}
+
+/// The same over lines of another making, such as pipes in memory.
+pub fn start_on(
+    registry: &Arc<Registry>,
+    board: &Arc<Board>,
+    at_least_every: Duration,
+    progress: &Arc<Progress>,
+    stop: &CancellationToken,
+    line_of: impl Fn(LinkIndex, &Link) -> Line,
 ) -> (FieldHandle, tokio::task::JoinSet<()>) {
     let mut tasks = tokio::task::JoinSet::new();
     let mut senders = Vec::new();
     for (index, link) in registry.links() {
         let (sender, calls) = mpsc::channel(CALLS_WAITING);
         senders.push(sender);
-        let line = Line::new(link);
-        let task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        let line = line_of(index, link);
+        let mut task = LinkTask::new(Arc::clone(registry), index, Arc::clone(board), line, calls, at_least_every);
+        task.pledge = progress.enrol(format!("link {}", link.id));
         tasks.spawn(task.run(stop.clone()));
     }
     (FieldHandle::new(Arc::clone(registry), senders), tasks)
@@ -62,6 +77,7 @@ pub(super) struct LinkTask {
     calls: mpsc::Receiver<FreshRead>,
     /// Reads that have been asked for and not answered yet, by their first sensor. Full is impossible: one for each read.
     tries: HashMap<SensorIndex, Tries>,
+    pub(super) pledge: Pledge,
 }
 
 /// What one read has cost so far.
@@ -98,19 +114,36 @@ impl LinkTask {
             line,
             calls,
             tries: HashMap::new(),
+            pledge: Pledge::default(),
         }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             self.take_calls();
-            let step = self.schedule.next(clock::instant());
+            let now = clock::instant();
+            let step = self.schedule.next(now);
+            self.pledge_for(&step, now);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.step(step) => {}
             }
         }
+    }
+
+    /// How long the next step takes at most. A search of many requests pledges anew for each.
+    fn pledge_for(&self, step: &Next, now: Instant) {
+        match step {
+            Next::Read(_) => self.pledge_for_a_request(),
+            Next::Wait(until) => self.pledge.within(until.saturating_duration_since(now)),
+            Next::Idle => self.pledge.whenever(),
+        }
+    }
+
+    /// A request may be sent once more for a closed connection.
+    fn pledge_for_a_request(&self) {
+        self.pledge.within(self.line.longest_ask() * 2);
     }
 
     async fn step(&mut self, step: Next) {
@@ -215,6 +248,7 @@ impl LinkTask {
         device: DeviceIndex,
         request: ReadRequest,
     ) -> Result<(ReadReply, Stamp), AskError> {
+        self.pledge_for_a_request();
         let unit = self.registry.device(device).unit;
         let mut answer = self.line.ask(unit, request).await;
         self.board.count_request(device, answer.is_err());

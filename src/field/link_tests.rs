@@ -34,6 +34,18 @@ async fn case_c24_a_late_rtu_answer_is_never_taken_for_the_next_register() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_twice_is_not_the_answer_to_the_next_request() {
+    let bench = Bench::new(Plan::serial(&[(0, word(1))]));
+    bench.set_mood(1, Mood::SaysItTwice);
+    bench.plug_in();
+    for _ in 0..20 {
+        bench.until(0, Ok(Value::Integer(bench.requests().len().max(1) as i128))).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(bench.value(0, MINUTE), Ok(Value::Integer(bench.requests().len() as i128)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_unit_on_a_serial_line_is_typed_and_its_neighbour_goes_on() {
     let bench = Bench::new(Plan::serial(&[(0, word(1))]).and_device(&[(100, word(2))]));
     bench.set_mood(1, Mood::Silent);
@@ -183,4 +195,39 @@ async fn a_call_is_answered_with_a_fresh_read_and_by_its_deadline() {
     assert_eq!(bench.handle.refresh(SensorIndex(0), clock::instant() + MINUTE).await, Ok(()));
     assert_eq!(bench.requests().len(), asked, "a resting device is not asked by a call");
     assert_eq!(bench.registry.sensors().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_takes_no_bytes_is_given_up_for_a_new_one() {
+    for plan in [Plan::tcp(&[(7, word(1))]), Plan::serial(&[(7, word(1))])] {
+        let bench = Bench::new(plan);
+        // Nobody reads here, and there is room for two bytes.
+        let (_stuck, theirs) = tokio::io::duplex(2);
+        bench.pipes.send(theirs).expect("the task runs");
+        bench.plug_in();
+        bench.until(0, Ok(Value::Integer(7))).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_keeps_its_pledges_whatever_its_devices_do() {
+    // covers: E4
+    for plan in [Plan::tcp(&[(7, word(1))]), Plan::serial(&[(7, word(1))])] {
+        let bench = Bench::new(plan.and_device(&[(8, word(1))]));
+        let moods = [Mood::Answers, Mood::Silent, Mood::Late(MINUTE), Mood::Exception(4), Mood::ClosesOnce];
+        for (turn, mood) in moods.into_iter().enumerate() {
+            bench.set_mood(1, mood);
+            // At first there is no way to the device at all.
+            if turn > 0 {
+                bench.plug_in();
+            }
+            for _ in 0..120 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(bench.progress.check(clock::instant()), None, "{mood:?}");
+            }
+        }
+        bench.stop.cancel();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(bench.progress.check(clock::instant()).is_some(), "nobody watches the link");
+    }
 }

@@ -16,7 +16,7 @@ use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, RefusedSensor, Stamp};
-use crate::registry::{DeviceIndex, SensorIndex};
+use crate::registry::{DeviceIndex, Registry, SensorIndex};
 
 /// A function that the device does not know is asked for again after this long: somebody may have changed the device.
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
@@ -198,12 +198,14 @@ impl LinkTask {
         match (known, has_value) {
             (Some(place), true) => {
                 health.without_value.swap_remove(place);
-                info!(sensor_id = %sensor.id, "the sensor has a value again");
+                info!(sensor_id = %sensor.id, device = %self.registry.device(sensor.device).id, "the sensor has a value again");
             }
             (None, false) => {
                 health.without_value.push(index);
                 let fault = self.board.look(index, |state| state.fault());
-                warn!(sensor_id = %sensor.id, ?fault, "the device answers, but has no value for the sensor");
+                let device = &self.registry.device(sensor.device).id;
+                let error = fault.map(|fault| fault.reason(true));
+                warn!(sensor_id = %sensor.id, %device, error, detail = ?fault, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }
@@ -228,7 +230,9 @@ impl LinkTask {
         });
         if was_away || is_first {
             let name = &self.registry.device(device).id;
-            info!(device = %name, link = %self.link_id(), "the device answers{}", if was_away { " again" } else { "" });
+            let sensor_ids = sensor_ids(&self.registry, device);
+            let again = if was_away { " again" } else { "" };
+            info!(device = %name, link = %self.link_id(), sensor_ids, "the device answers{again}");
         }
         if was_away {
             self.schedule.wake(device, at.instant);
@@ -292,7 +296,7 @@ impl LinkTask {
         self.forget_tries(device);
         if is_news {
             warn!(device = %name, link = %registry.link(self.link).id, error = cause.name(), detail = %chain(err),
-                "the device is offline");
+                sensor_ids = sensor_ids(&registry, device), "the device is offline");
         }
         for sensor in &registry.device(device).sensors {
             self.board.sensor_failed(*sensor, Fault::Offline(cause), now);
@@ -302,6 +306,13 @@ impl LinkTask {
         });
         self.answer_calls(|index| registry.sensor(index).device == device);
     }
+}
+
+/// The sensors of a device, for the log.
+fn sensor_ids(registry: &Registry, device: DeviceIndex) -> String {
+    let ids: Vec<&str> =
+        registry.device(device).sensors.iter().map(|index| registry.sensor(*index).id.as_str()).collect();
+    ids.join(" ")
 }
 
 /// Hands the words of one sensor out of a reply; a bit becomes one word.

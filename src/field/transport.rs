@@ -3,8 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use futures::FutureExt;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 use tokio_serial::{SerialPort, SerialPortBuilderExt, SerialStream};
 
@@ -18,9 +19,29 @@ pub enum Transport {
     Tcp(TcpStream),
     /// A serial port, ours alone.
     Serial(Box<SerialStream>),
-    /// One end of a pipe in memory.
-    #[cfg(test)]
-    Mock(tokio::io::DuplexStream),
+    /// One end of a pipe in memory, as tests with a stopped clock need it.
+    Pipe(DuplexStream),
+}
+
+/// Makes pipes in place of connections; `None` is a refused one.
+pub struct Pipes(Box<dyn FnMut() -> Option<DuplexStream> + Send>);
+
+impl Pipes {
+    /// Pipes as this function makes them, one at each connect.
+    pub fn new(connect: impl FnMut() -> Option<DuplexStream> + Send + 'static) -> Pipes {
+        Pipes(Box::new(connect))
+    }
+
+    pub(super) fn connect(&mut self) -> Result<Transport, ConnectError> {
+        let refused = || ConnectError { cause: OfflineCause::Refused, text: "the pipe was refused".to_owned() };
+        (self.0)().map(Transport::Pipe).ok_or_else(refused)
+    }
+}
+
+impl std::fmt::Debug for Pipes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pipes")
+    }
 }
 
 /// Why there is no way to the plant.
@@ -47,9 +68,23 @@ impl Transport {
         match self {
             Transport::Tcp(stream) => stream.read(buffer).await,
             Transport::Serial(stream) => stream.read(buffer).await,
-            #[cfg(test)]
-            Transport::Mock(stream) => stream.read(buffer).await,
+            Transport::Pipe(stream) => stream.read(buffer).await,
         }
+    }
+
+    /// Throws away what came unasked, without waiting: what is read after the next request must be an answer to it.
+    pub fn discard_input(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 256];
+        // A line that never falls silent is found out by the request that follows.
+        for _ in 0..16 {
+            match self.read(&mut buffer).now_or_never() {
+                None => break,
+                Some(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(Ok(_)) => {}
+                Some(Err(err)) => return Err(err),
+            }
+        }
+        Ok(())
     }
 
     /// Writes all of it.
@@ -57,8 +92,7 @@ impl Transport {
         match self {
             Transport::Tcp(stream) => stream.write_all(bytes).await,
             Transport::Serial(stream) => stream.write_all(bytes).await,
-            #[cfg(test)]
-            Transport::Mock(stream) => stream.write_all(bytes).await,
+            Transport::Pipe(stream) => stream.write_all(bytes).await,
         }
     }
 }

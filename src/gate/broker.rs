@@ -86,6 +86,14 @@ impl EmbeddedBroker {
         BrokerAccess { host, port: self.local_addr.port(), tls: None, credentials: Some(self.credentials.clone()) }
     }
 
+    /// Whether it ended by itself.
+    pub fn has_ended(&self) -> bool {
+        #[cfg(feature = "embedded-broker")]
+        return self.running.has_ended();
+        #[cfg(not(feature = "embedded-broker"))]
+        false
+    }
+
     /// Stops it, and returns when its connections are closed, or after two seconds.
     pub async fn stop(self) {
         #[cfg(feature = "embedded-broker")]
@@ -135,6 +143,10 @@ mod running {
     }
 
     impl Running {
+        pub(super) fn has_ended(&self) -> bool {
+            self.task.is_finished()
+        }
+
         pub(super) async fn stop(mut self) {
             self.shutdown.shutdown();
             let _ = timeout(STOP_TIMEOUT, &mut self.task).await;

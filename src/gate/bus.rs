@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use rumqttc::mqttbytes::QoS;
 use rumqttc::mqttbytes::v5::PublishProperties;
-use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions};
+use rumqttc::{AsyncClient, ClientError, ManualAck, PublishNotice, PublishNoticeError, PublishOptions, Request};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use super::socket::{Lane, put_publish};
 use crate::clock;
 use crate::registry::reading::Stamp;
 
@@ -157,6 +158,8 @@ pub(super) struct Live {
     /// Which session since the start; the first is 1.
     pub generation: u64,
     pub maximum_packet_size: Option<u32>,
+    /// The short way of readings at QoS 0, where there is one.
+    pub lane: Option<Lane>,
 }
 
 /// The session now, if there is one. The session task alone writes it.
@@ -202,6 +205,17 @@ impl Bus {
         }
     }
 
+    /// The way into this session, if it is still the present one.
+    pub fn outlet(&self, generation: u64) -> Option<Outlet> {
+        match &self.0 {
+            Line::Broker(connection) => {
+                let live = connection.borrow().clone().filter(|live| live.generation == generation)?;
+                Some(Outlet(Way::Session(live)))
+            }
+            Line::Recording(sender) => Some(Outlet(Way::Recording(sender.clone()))),
+        }
+    }
+
     /// Waits until this session is over.
     pub async fn session_lost(&self, generation: u64) {
         match &self.0 {
@@ -223,7 +237,7 @@ impl Bus {
     }
 
     /// Hands a message to the client's queue if there is a session now; waits for room only. For what is out of date
-    /// after an outage: the publisher's readings.
+    /// after an outage: the copies of results.
     pub async fn publish_now(&self, message: Outgoing) -> Result<(), BusError> {
         match &self.0 {
             Line::Broker(connection) => hand_over(&message, connection.clone(), Wait::Never, queue).await,
@@ -240,6 +254,79 @@ impl Bus {
             }
             Line::Recording(sender) => sender.send(message).await.map_err(|_| BusError::Stopped),
         }
+    }
+}
+
+/// The way into one session, for a task that publishes much: nothing is looked up or copied for a message.
+#[derive(Clone, Debug)]
+pub struct Outlet(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Session(Live),
+    Recording(mpsc::Sender<Outgoing>),
+}
+
+impl Outlet {
+    /// Whether readings at QoS 0 can go past the client's queue: [`Outlet::add`], then [`Outlet::send`].
+    pub fn is_short(&self) -> bool {
+        matches!(&self.0, Way::Session(live) if live.lane.is_some())
+    }
+
+    /// Adds a retained message of JSON at QoS 0 to those that are sent together.
+    pub fn add(&self, packets: &mut Packets, topic: &str, payload: &[u8]) -> Result<(), BusError> {
+        let before = packets.0.len();
+        put_publish(&mut packets.0, topic, payload);
+        let size = packets.0.len() - before;
+        match &self.0 {
+            Way::Session(Live { maximum_packet_size: Some(limit), .. }) if size > *limit as usize => {
+                packets.0.truncate(before);
+                Err(BusError::TooLarge { topic: topic.to_owned(), size, limit: *limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what was added; waits while the socket takes no more. What is lost with the session is marked anew with the
+    /// next one.
+    pub async fn send(&self, packets: &mut Packets) {
+        if let Way::Session(Live { lane: Some(lane), .. }) = &self.0
+            && !packets.0.is_empty()
+        {
+            // An error is the end of the session, which its own task notices.
+            let _ = lane.send(&packets.0).await;
+        }
+        packets.0.clear();
+    }
+
+    /// Hands a message to the client's queue; waits for room only. `Away` when the session is over.
+    pub async fn publish(&self, message: Outgoing) -> Result<(), BusError> {
+        let live = match &self.0 {
+            Way::Session(live) => live,
+            Way::Recording(sender) => return sender.send(message).await.map_err(|_| BusError::Stopped),
+        };
+        message.check_size(live.maximum_packet_size)?;
+        let options = message.options(message.properties.expiry);
+        let queued = live.client.publish(message.topic, message.payload, options).await;
+        queued.map_err(|err| match err {
+            ClientError::InvalidRequest(request) => BusError::BadTopic { topic: topic_of(&request) },
+            ClientError::RequestChannelFull(request) | ClientError::RequestChannelDisconnected(request) => {
+                BusError::Away { topic: topic_of(&request) }
+            }
+            _ => BusError::Stopped,
+        })
+    }
+}
+
+/// Messages that are sent together.
+#[derive(Debug, Default)]
+pub struct Packets(Vec<u8>);
+
+/// Where a request that was given back was to go.
+fn topic_of(request: &Request) -> String {
+    match request {
+        Request::Publish(publish) => String::from_utf8_lossy(&publish.topic).into_owned(),
+        _ => String::new(),
     }
 }
 

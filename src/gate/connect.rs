@@ -24,6 +24,9 @@ pub const MAX_PACKET: u32 = (1 << 20) + (1 << 16);
 /// How long one try to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many packets the client puts into one write.
+const MESSAGES_AT_ONCE: usize = 64;
+
 /// How to reach a broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokerAccess {
@@ -120,6 +123,8 @@ impl BrokerAccess {
         options.set_max_packet_size(Some(MAX_PACKET));
         // The default of 65,535 is allocated at once, 14 MB of it.
         options.set_outgoing_inflight_upper_limit(32);
+        // What is queued goes out in one write; the default is a write for each packet.
+        options.set_max_request_batch(MESSAGES_AT_ONCE);
         let mut network = NetworkOptions::new();
         network.set_tcp_nodelay(true);
         options.set_network_options(network);

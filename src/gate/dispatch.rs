@@ -362,7 +362,8 @@ fn log(client: &ClientId, head: Option<&Head>, reply: &Reply, took: Duration) {
             tracing::error!(%client, method, tool, traceparent, error, latency_ms, "call failed by a fault of the gateway");
         }
         Some(error) => {
-            tracing::info!(%client, method, tool, traceparent, error, latency_ms, "call answered with an error")
+            let sensor_id = reply.sensor_id.as_deref();
+            tracing::info!(%client, method, tool, sensor_id, traceparent, error, latency_ms, "call answered with an error")
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod reply;
 pub mod rights;
 pub mod router;
 pub mod session;
+mod socket;
 pub mod topics;
 pub mod wire;
 

@@ -58,6 +58,8 @@ pub struct Reply {
     pub payload: Bytes,
     /// The name or the number of the error in it.
     pub error: Option<Cow<'static, str>>,
+    /// The sensor that the error is about.
+    pub sensor_id: Option<String>,
     /// The structured result of a tool that ran, by itself.
     pub copy: Option<Bytes>,
 }
@@ -67,7 +69,7 @@ impl Reply {
     pub fn of(head: &Head, outcome: Result<ServerResult, ErrorData>, took: Duration) -> Reply {
         match outcome {
             Ok(ServerResult::CallToolResult(result)) => Reply::of_tool(head, result, took),
-            Ok(result) => Reply { payload: result_bytes(&head.id, &result), error: None, copy: None },
+            Ok(result) => Reply { payload: result_bytes(&head.id, &result), error: None, sensor_id: None, copy: None },
             Err(error) => Reply::of_error(Some(&head.id), &error),
         }
     }
@@ -105,16 +107,17 @@ impl Reply {
         }
         let text = result.content.first().and_then(|content| content.as_text());
         let copy = text.map(|content| Bytes::copy_from_slice(content.text.as_bytes()));
-        let error = match (&result.is_error, &result.structured_content) {
-            (Some(true), Some(content)) => content.get("error").and_then(Value::as_str).map(str::to_owned),
+        let of_error = |name| match (&result.is_error, &result.structured_content) {
+            (Some(true), Some(content)) => content.get(name).and_then(Value::as_str).map(str::to_owned),
             _ => None,
         };
-        Reply { payload: result_bytes(&head.id, &result), error: error.map(Cow::Owned), copy }
+        let (error, sensor_id) = (of_error("error").map(Cow::Owned), of_error("sensor_id"));
+        Reply { payload: result_bytes(&head.id, &result), error, sensor_id, copy }
     }
 
     fn of_error(id: Option<&Id>, error: &ErrorData) -> Reply {
         let payload = jsonrpc::write_error(id, error).unwrap_or_default().into();
-        Reply { payload, error: Some(error.code.0.to_string().into()), copy: None }
+        Reply { payload, error: Some(error.code.0.to_string().into()), sensor_id: None, copy: None }
     }
 }
 

@@ -5,7 +5,7 @@
 //! as marks on the board, answers in the duplicate rule's store. Publishing happens elsewhere, through the [`Bus`]: from
 //! here it would wait for a queue that only this task empties.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -24,9 +24,11 @@ use crate::facts::Facts;
 use crate::gate::bus::{Ack, Bus, Incoming, Live};
 use crate::gate::connect::{AccessError, BrokerAccess, Retry, Trouble};
 use crate::gate::publisher::gateway_status;
+use crate::gate::socket::{self, Lane};
 use crate::gate::topics::Topics;
 use crate::gate::wire::{Presence, status_json};
 use crate::ids::GatewayId;
+use crate::progress::Pledge;
 
 /// How many requests the broker may send before the first of them is acknowledged.
 const RECEIVE_MAXIMUM: u16 = 64;
@@ -80,6 +82,7 @@ pub struct Session {
     requests: mpsc::Sender<Incoming>,
     room: Arc<Semaphore>,
     generation: u64,
+    pledge: Pledge,
 }
 
 /// How a connection ended.
@@ -102,8 +105,14 @@ impl Session {
         let (requests, incoming) = mpsc::channel(REQUESTS);
         let topics = Topics::new(&settings.gateway);
         let room = Arc::new(Semaphore::new(REQUEST_BYTES));
-        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0 };
+        let pledge = Pledge::default();
+        let session = Session { settings, options, topics, facts, connection, requests, room, generation: 0, pledge };
         Ok((session, Bus::new(connected), incoming))
+    }
+
+    /// Lets somebody watch whether the session makes progress.
+    pub fn watched_by(self, pledge: Pledge) -> Session {
+        Session { pledge, ..self }
     }
 
     /// Keeps the session up until it is told to stop; then says goodbye, so that the broker does not publish the will.
@@ -119,6 +128,7 @@ impl Session {
             self.facts.set_broker(false, Some(trouble.to_string()));
             let pause = retry.pause(&trouble, up_for, rand::random());
             outage.report(&self.settings.access.address(), &trouble, pause);
+            self.pledge.within(pause);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.cancelled() => break,
@@ -130,7 +140,12 @@ impl Session {
     async fn one_connection(&mut self, stop: &CancellationToken, outage: &mut Outage) -> Ended {
         let mut options = self.options.clone();
         options.set_last_will(self.will());
+        let lane = Arc::new(Mutex::new(None));
+        if self.settings.access.tls.is_none() {
+            share_socket(&mut options, Arc::clone(&lane));
+        }
         let (client, mut events) = AsyncClient::builder(options).capacity(CLIENT_QUEUE).build();
+        self.pledge.within(SUBSCRIBE_TIMEOUT);
         let subscribed = tokio::select! {
             subscribed = timeout(SUBSCRIBE_TIMEOUT, self.subscribe(&client, &mut events)) => subscribed,
             () = stop.cancelled() => return Ended::Stopped,
@@ -144,7 +159,8 @@ impl Session {
             }
         };
         let up_since = clock::instant();
-        self.come_up(&client, &connack, refusal, outage);
+        let lane = lane.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        self.come_up(&client, &connack, lane, refusal, outage);
         match self.serve(&client, &mut events, stop).await {
             Some(trouble) => {
                 Ended::Failed { trouble, up_for: Some(clock::instant().saturating_duration_since(up_since)) }
@@ -193,6 +209,7 @@ impl Session {
         &mut self,
         client: &AsyncClient,
         connack: &ConnAck,
+        lane: Option<Lane>,
         refusal: Option<SubscribeReasonCode>,
         outage: &mut Outage,
     ) {
@@ -208,18 +225,31 @@ impl Session {
         self.facts.set_broker(true, deaf);
         self.generation += 1;
         let maximum_packet_size = connack.properties.as_ref().and_then(|properties| properties.max_packet_size);
-        let live = Live { client: client.clone(), generation: self.generation, maximum_packet_size };
+        let keeps_messages = connack.properties.as_ref().and_then(|properties| properties.retain_available) != Some(0);
+        // The client refuses what such a broker would close the connection over; then everything goes through it.
+        let lane = lane.filter(|_| keeps_messages);
+        let live = Live { client: client.clone(), generation: self.generation, maximum_packet_size, lane };
         self.connection.send_replace(Some(live));
     }
 
     /// Drives the session until it fails (`Some`) or the gateway stops.
     async fn serve(&self, client: &AsyncClient, events: &mut EventLoop, stop: &CancellationToken) -> Option<Trouble> {
+        let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
+            // An idle client asks for a sign of life after each keep-alive, which is an event. None for longer than that: the
+            // broker takes nothing more, and the client waits for it to, without looking at the time.
+            let patience = self.settings.keep_alive * 2;
+            self.pledge.within(patience);
             let event = {
                 let mut poll = std::pin::pin!(events.poll());
+                // In this order: there is an event for each packet that was sent, and mostly one is there already.
                 tokio::select! {
-                    event = &mut poll => event,
-                    () = stop.cancelled() => {
+                    biased;
+                    event = &mut poll, if !stop.is_cancelled() => event,
+                    () = sleep(patience), if !stop.is_cancelled() => {
+                        return Some(Trouble::Away { said: "it takes nothing any more".into() });
+                    }
+                    () = &mut stopped => {
                         // The farewell waits in a queue of its own, and the poll under way will find it.
                         let _ = client.try_disconnect_with_timeout(LAST_ACKS);
                         let _ = timeout(FAREWELL, poll).await;
@@ -274,6 +304,18 @@ impl Session {
         let status = gateway_status(&self.facts, &self.settings.gateway, Presence::Lost, self.settings.renewed_every);
         LastWill::new(self.topics.status(), status_json(&status).to_string(), QoS::AtLeastOnce, true, None)
     }
+}
+
+/// Has the client connect through a socket whose other end is put into `lane`.
+fn share_socket(options: &mut MqttOptions, lane: Arc<Mutex<Option<Lane>>>) {
+    options.set_socket_connector(move |address, network| {
+        let lane = Arc::clone(&lane);
+        async move {
+            let (socket, ours) = socket::share(rumqttc::default_socket_connect(address, network).await?);
+            *lane.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(ours);
+            Ok(socket)
+        }
+    });
 }
 
 fn into_incoming(publish: Publish, ack: Ack) -> Result<Incoming, Bytes> {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::board::Board;
 use crate::clock;
-use crate::config::PublishConfig;
+use crate::config::{Grouping, PublishConfig};
 use crate::facts::Facts;
 use crate::gate::agent::{AgentClient, Messages};
 use crate::gate::bus::{Bus, Incoming};
@@ -174,7 +174,12 @@ impl Gateway {
         let (session, bus, incoming) = Session::open(settings, Arc::clone(&facts)).expect("settings");
         let publisher = Publisher {
             gateway: gateway(),
-            config: PublishConfig { qos, at_least_every: Duration::from_secs(60), status_every },
+            config: PublishConfig {
+                qos,
+                at_least_every: Duration::from_secs(60),
+                status_every,
+                grouping: Grouping::Sensor,
+            },
             registry: Arc::clone(&registry),
             board: Arc::clone(&board),
             facts: Arc::clone(&facts),

@@ -3,77 +3,154 @@
 //! Pure functions of a state and a moment, so that topics, tool results and tests have one shape from one place. A value
 //! comes out of here only while it is fresh; an old one stands apart, under `last_good`, with its own time.
 
+mod members;
+
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
-use crate::clock::{rfc3339, wall_of};
+use self::members::{Member, Members, Shape, Told, member};
+use crate::board::Board;
+use crate::clock::{Rfc3339, rfc3339, wall_of};
 use crate::ids::GatewayId;
 use crate::modbus::words::DataType;
 use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, RefusedSensor, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 
-/// A reading as topics and tool results have it (contract, section 4).
+/// A reading as topics and tool results have it (contract, section 4): the one definition of its members and their order.
 ///
 /// `value` is set for `good` and for `uncertain/out_of_range`, and null for everything else. What is not fresh has `since`
 /// when it failed, and `last_good` where there was ever a value.
-pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState, now: Stamp) -> Map<String, Value> {
-    let sensor = registry.sensor(index);
-    let mut object = Map::new();
-    object.insert("sensor_id".into(), sensor.id.as_str().into());
-    // Its place among the members: what is set below keeps it.
-    object.insert("value".into(), Value::Null);
-    object.insert("unit".into(), unit(sensor));
-    object.insert("type".into(), type_name(sensor.read.encoding.data_type).into());
-    object.insert("max_age_ms".into(), millis(sensor.max_age));
-    match state.fresh(now.instant, sensor.max_age) {
-        Ok(fresh) => put_value(&mut object, &fresh),
-        Err(missing) => put_no_value(&mut object, sensor, &missing),
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    sensor: &'a Sensor,
+    quality: Quality,
+    reason: Option<&'static str>,
+    /// The value, where it is fresh.
+    fresh: Option<Aged<'a>>,
+    /// What is known of the last value, where there is none now.
+    missing: Option<Missing<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct Missing<'a> {
+    since: Option<Stamp>,
+    last: Option<Aged<'a>>,
+}
+
+impl Shape for Reading<'_> {
+    fn tell<M: Members>(&self, to: &mut M) -> Result<(), M::Error> {
+        let fresh = self.fresh.as_ref();
+        let known = fresh.or(self.missing.as_ref().and_then(|missing| missing.last.as_ref()));
+        member!(to, "sensor_id", Member::Plain(self.sensor.id.as_str()));
+        member!(to, "value", Member::or_null(fresh, |fresh| Member::Number(fresh.value())));
+        member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
+        member!(to, "type", Member::Plain(type_name(self.sensor.read.encoding.data_type)));
+        member!(to, "max_age_ms", Member::Count(millis(self.sensor.max_age)));
+        member!(to, "quality", Member::Plain(self.quality.name()));
+        member!(to, "reason", Member::or_null(self.reason, Member::Plain));
+        member!(to, "status", Member::Plain(self.quality.status()));
+        member!(to, "timestamp", Member::or_null(fresh, |fresh| time_of(fresh.read_at())));
+        member!(to, "age_ms", Member::or_null(fresh, |fresh| Member::Count(millis(fresh.age()))));
+        member!(to, "raw", Member::or_null(fresh, |fresh| Member::Words(fresh.words())));
+        member!(to, "seq", Member::or_null(known, |known| Member::Count(known.seq())));
+        let Some(missing) = &self.missing else { return Ok(()) };
+        member!(to, "since", Member::or_null(missing.since, time_of));
+        let last = missing.last.as_ref().map(|last| LastGood { sensor: self.sensor, last });
+        to.put_object("last_good", "\"last_good\":", last.as_ref())
     }
-    object
 }
 
-fn put_value(object: &mut Map<String, Value>, fresh: &Aged<'_>) {
-    let (quality, reason) =
-        if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
-    put_quality(object, quality, reason);
-    object.insert("value".into(), fresh.value().to_json());
-    object.insert("timestamp".into(), rfc3339(fresh.read_at().wall).into());
-    object.insert("age_ms".into(), millis(fresh.age()));
-    object.insert("raw".into(), raw_words(fresh));
-    object.insert("seq".into(), fresh.seq().into());
+fn time_of<'a>(stamp: Stamp) -> Member<'a> {
+    Member::Time(Rfc3339::of(stamp.wall))
 }
 
-fn put_no_value(object: &mut Map<String, Value>, sensor: &Sensor, missing: &NoValueNow<'_>) {
-    let (quality, reason, since, last) = match missing {
-        NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
-        NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
-        NoValueNow::Failed { fault, since, last } => {
-            (quality_of(*fault), fault.reason(last.is_some()), Some(since), last.as_ref())
+impl<'a> Reading<'a> {
+    /// What a sensor's state says now.
+    pub fn of(sensor: &'a Sensor, state: &'a SensorState, now: Stamp) -> Reading<'a> {
+        match state.fresh(now.instant, sensor.max_age) {
+            Ok(fresh) => Reading::with_value(sensor, fresh),
+            Err(missing) => Reading::without_value(sensor, missing),
         }
-    };
-    put_quality(object, quality, Some(reason));
-    for absent in ["value", "timestamp", "age_ms", "raw"] {
-        object.insert(absent.into(), Value::Null);
     }
-    object.insert("seq".into(), last.map(Aged::seq).into());
-    object.insert("since".into(), since.map(|since| rfc3339(since.wall)).into());
-    object.insert("last_good".into(), last.map(|last| Value::Object(last_good_json(sensor, last))).into());
+
+    fn with_value(sensor: &'a Sensor, fresh: Aged<'a>) -> Reading<'a> {
+        let (quality, reason) =
+            if fresh.in_range() { (Quality::Good, None) } else { (Quality::Uncertain, Some("out_of_range")) };
+        Reading { sensor, quality, reason, fresh: Some(fresh), missing: None }
+    }
+
+    fn without_value(sensor: &'a Sensor, missing: NoValueNow<'a>) -> Reading<'a> {
+        let (quality, reason, since, last) = match missing {
+            NoValueNow::NeverRead => (Quality::Bad, "no_data", None, None),
+            NoValueNow::Stale { last } => (Quality::Uncertain, "stale", None, Some(last)),
+            NoValueNow::Failed { fault, since, last } => {
+                (quality_of(fault), fault.reason(last.is_some()), Some(since), last)
+            }
+        };
+        Reading { sensor, quality, reason: Some(reason), fresh: None, missing: Some(Missing { since, last }) }
+    }
+
+    /// Writes it as JSON text.
+    pub fn write(&self, text: &mut Vec<u8>) {
+        members::write(self, text);
+    }
+}
+
+/// Writes all readings of a device as JSON text; the board gives each sensor's state.
+pub fn write_readings(registry: &Registry, device: DeviceIndex, board: &Board, now: Stamp, text: &mut Vec<u8>) {
+    let device = registry.device(device);
+    text.extend_from_slice(b"{\"device\":\"");
+    text.extend_from_slice(device.id.as_str().as_bytes());
+    text.extend_from_slice(b"\",\"as_of\":\"");
+    text.extend_from_slice(Rfc3339::of(now.wall).as_str().as_bytes());
+    text.extend_from_slice(b"\",\"readings\":[");
+    for (place, index) in device.sensors.iter().enumerate() {
+        if place > 0 {
+            text.push(b',');
+        }
+        board.look(*index, |state| Reading::of(registry.sensor(*index), state, now).write(text));
+    }
+    text.extend_from_slice(b"]}");
+}
+
+/// A reading as a JSON object, for answers that add to it.
+pub fn reading_json(registry: &Registry, index: SensorIndex, state: &SensorState, now: Stamp) -> Map<String, Value> {
+    into_map(&Reading::of(registry.sensor(index), state, now))
 }
 
 /// The last value of a sensor that has none now: no answer, but a hint for people, with its own time.
 ///
 /// `quality` is added where the value was out of range even then.
-pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("value".into(), last.value().to_json());
-    object.insert("unit".into(), unit(sensor));
-    object.insert("timestamp".into(), rfc3339(last.read_at().wall).into());
-    object.insert("age_ms".into(), millis(last.age()));
-    if !last.in_range() {
-        object.insert("quality".into(), Quality::Uncertain.name().into());
+struct LastGood<'a> {
+    sensor: &'a Sensor,
+    last: &'a Aged<'a>,
+}
+
+impl Shape for LastGood<'_> {
+    fn tell<M: Members>(&self, to: &mut M) -> Result<(), M::Error> {
+        member!(to, "value", Member::Number(self.last.value()));
+        member!(to, "unit", Member::or_null(unit(self.sensor), Member::Text));
+        member!(to, "timestamp", time_of(self.last.read_at()));
+        member!(to, "age_ms", Member::Count(millis(self.last.age())));
+        if !self.last.in_range() {
+            member!(to, "quality", Member::Plain(Quality::Uncertain.name()));
+        }
+        Ok(())
     }
-    object
+}
+
+/// The last value of a sensor as a JSON object, for errors.
+pub fn last_good_json(sensor: &Sensor, last: &Aged<'_>) -> Map<String, Value> {
+    into_map(&LastGood { sensor, last })
+}
+
+/// Objects of texts and numbers: they cannot fail to be written.
+fn into_map(shape: &impl Shape) -> Map<String, Value> {
+    match serde_json::to_value(Told(shape)) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
 }
 
 /// How far a reading can be believed.
@@ -112,12 +189,6 @@ fn quality_of(fault: Fault) -> Quality {
     }
 }
 
-fn put_quality(object: &mut Map<String, Value>, quality: Quality, reason: Option<&'static str>) {
-    object.insert("quality".into(), quality.name().into());
-    object.insert("reason".into(), reason.into());
-    object.insert("status".into(), quality.status().into());
-}
-
 /// The name of a type in configurations and readings (contract, section 1).
 pub fn type_name(data_type: DataType) -> &'static str {
     match data_type {
@@ -134,19 +205,12 @@ pub fn type_name(data_type: DataType) -> &'static str {
     }
 }
 
-fn raw_words(fresh: &Aged<'_>) -> Value {
-    fresh.words().iter().map(|word| Value::from(format!("0x{word:04X}"))).collect()
+fn unit(sensor: &Sensor) -> Option<&str> {
+    Some(sensor.unit.as_str()).filter(|text| !text.is_empty())
 }
 
-fn unit(sensor: &Sensor) -> Value {
-    match sensor.unit.as_str() {
-        "" => Value::Null,
-        text => text.into(),
-    }
-}
-
-fn millis(duration: Duration) -> Value {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A device's state, as `device/{device}/status` has it.

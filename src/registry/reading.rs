@@ -31,7 +31,7 @@ pub struct Stamp {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     value: Value,
-    words: Box<[u16]>,
+    words: Words,
     in_range: bool,
     read_at: Stamp,
     seq: u64,
@@ -40,7 +40,7 @@ pub struct Sample {
 impl Sample {
     /// A sample whose device answered at `read_at` with these words. A single bit is one word, 0 or 1.
     pub fn new(value: Value, words: &[u16], in_range: bool, read_at: Stamp) -> Sample {
-        Sample { value, words: words.into(), in_range, read_at, seq: 0 }
+        Sample { value, words: Words::of(words), in_range, read_at, seq: 0 }
     }
 
     /// When the device answered.
@@ -51,6 +51,33 @@ impl Sample {
     /// The value, with its age at `now`.
     pub fn at(&self, now: Instant) -> Aged<'_> {
         Aged { sample: self, age: now.saturating_duration_since(self.read_at.instant) }
+    }
+}
+
+/// The registers of one value. All but texts have four at most, and so cost no allocation at each poll.
+#[derive(Clone, Debug, PartialEq)]
+enum Words {
+    Few { words: [u16; 4], count: u8 },
+    Many(Box<[u16]>),
+}
+
+impl Words {
+    fn of(given: &[u16]) -> Words {
+        let mut words = [0; 4];
+        match words.get_mut(..given.len()) {
+            Some(places) => {
+                places.copy_from_slice(given);
+                Words::Few { words, count: given.len() as u8 }
+            }
+            None => Words::Many(given.into()),
+        }
+    }
+
+    fn as_slice(&self) -> &[u16] {
+        match self {
+            Words::Few { words, count } => words.get(..usize::from(*count)).unwrap_or(words),
+            Words::Many(words) => words,
+        }
     }
 }
 
@@ -69,7 +96,7 @@ impl<'a> Aged<'a> {
 
     /// The registers as they came, or one word of 0 or 1 for a bit.
     pub fn words(&self) -> &'a [u16] {
-        &self.sample.words
+        self.sample.words.as_slice()
     }
 
     /// How old the value is.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::fault_command::{self, FaultCommand};
 use crate::ids::{DeviceId, LinkId, SensorId};
 use crate::registry::search;
 
@@ -36,6 +37,8 @@ pub enum Command {
     Get(SensorId),
     /// Links and devices and their states; with a device, its sensors and their values.
     List(Option<DeviceId>),
+    /// Faults by chance, and the limits of devices and links.
+    Fault(FaultCommand),
     /// What can be done.
     Help,
     /// The plant ends.
@@ -43,7 +46,7 @@ pub enum Command {
 }
 
 /// Every command: its verb, what follows it, and what it does.
-pub const COMMANDS: [(&str, &str, &str); 14] = [
+pub const COMMANDS: [(&str, &str, &str); 19] = [
     ("stop", "DEVICE", "the device falls silent"),
     ("start", "DEVICE", "it answers again"),
     ("slow", "DEVICE 500ms|off", "it waits before each answer"),
@@ -55,6 +58,15 @@ pub const COMMANDS: [(&str, &str, &str); 14] = [
     ("novalue", "SENSOR", "it gives its code for \"no value\""),
     ("free", "SENSOR", "it moves again"),
     ("get", "SENSOR", "its value now"),
+    (
+        "fault",
+        "DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]",
+        "this happens to so many answers; `fault DEVICE|LINK off`",
+    ),
+    ("faults", "", "the faults that are set, and how many happened"),
+    ("limit", "DEVICE REGISTERS|off [silence]", "longer reads get exception 3, or silence"),
+    ("lack", "DEVICE TABLE FIRST-LAST", "these registers do not exist; `lack DEVICE off`"),
+    ("connections", "LINK NUMBER|off", "further connections are refused"),
     ("list", "[DEVICE]", "links and devices, or the sensors of one device"),
     ("help", "", "this list"),
     ("quit", "", "the plant ends"),
@@ -83,6 +95,7 @@ impl Command {
             "get" => Command::Get(words.name("SENSOR")?),
             "list" if words.rest.is_empty() => Command::List(None),
             "list" => Command::List(Some(words.name("DEVICE")?)),
+            "fault" | "faults" | "limit" | "lack" | "connections" => Command::Fault(fault_command::parse(&mut words)?),
             "help" | "?" => Command::Help,
             "quit" | "exit" => Command::Quit,
             _ => return Err(unknown_verb(verb)),
@@ -115,6 +128,7 @@ impl fmt::Display for Command {
             Command::Get(sensor) => write!(f, "get {sensor}"),
             Command::List(None) => f.write_str("list"),
             Command::List(Some(device)) => write!(f, "list {device}"),
+            Command::Fault(command) => command.fmt(f),
             Command::Help => f.write_str("help"),
             Command::Quit => f.write_str("quit"),
         }
@@ -148,20 +162,36 @@ fn usage(verb: &str) -> String {
     found.map_or_else(|| verb.to_owned(), |(verb, rest, _)| format!("{verb} {rest}").trim_end().to_owned())
 }
 
+/// Reads a time such as `500ms` or `2s`.
+pub(super) fn parse_delay(word: &str) -> Result<Duration, String> {
+    let split = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+    let unit = match &word[split..] {
+        "ms" => 1,
+        "s" => 1000,
+        _ => return Err(format!("{word:?} is no delay; write it like 500ms, 2s or off")),
+    };
+    let number: u64 = word[..split].parse().map_err(|_| format!("{word:?} is no delay; write it like 500ms"))?;
+    let delay = Duration::from_millis(number.saturating_mul(unit));
+    if delay > SLOWEST {
+        return Err(format!("{word} is longer than {} s; `stop` makes a device silent", SLOWEST.as_secs()));
+    }
+    Ok(delay)
+}
+
 /// What follows the verb, taken word by word.
-struct Words<'a> {
-    verb: &'a str,
+pub(super) struct Words<'a> {
+    pub(super) verb: &'a str,
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    fn next(&mut self) -> Option<&'a str> {
+    pub(super) fn next(&mut self) -> Option<&'a str> {
         let (word, rest) = self.rest.split_once(char::is_whitespace).unwrap_or((self.rest, ""));
         self.rest = rest.trim_start();
         (!word.is_empty()).then_some(word)
     }
 
-    fn expect(&mut self, what: &str) -> Result<&'a str, String> {
+    pub(super) fn expect(&mut self, what: &str) -> Result<&'a str, String> {
         self.next().ok_or_else(|| format!("{what} is missing; write `{}`", usage(self.verb)))
     }
 
@@ -173,28 +203,16 @@ impl<'a> Words<'a> {
         Ok(rest)
     }
 
-    fn name<N: FromStr<Err = crate::ids::NameError>>(&mut self, what: &str) -> Result<N, String> {
+    pub(super) fn name<N: FromStr<Err = crate::ids::NameError>>(&mut self, what: &str) -> Result<N, String> {
         let word = self.expect(what)?;
         word.parse().map_err(|err| format!("{word:?} cannot be a {}: {err}", what.to_lowercase()))
     }
 
     fn delay(&mut self) -> Result<Duration, String> {
-        let word = self.expect("the delay")?;
-        if word == "off" {
-            return Ok(Duration::ZERO);
+        match self.expect("the delay")? {
+            "off" => Ok(Duration::ZERO),
+            word => parse_delay(word),
         }
-        let split = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
-        let unit = match &word[split..] {
-            "ms" => 1,
-            "s" => 1000,
-            _ => return Err(format!("{word:?} is no delay; write it like 500ms, 2s or off")),
-        };
-        let number: u64 = word[..split].parse().map_err(|_| format!("{word:?} is no delay; write it like 500ms"))?;
-        let delay = Duration::from_millis(number.saturating_mul(unit));
-        if delay > SLOWEST {
-            return Err(format!("{word} is longer than {} s; `stop` makes a device silent", SLOWEST.as_secs()));
-        }
-        Ok(delay)
     }
 
     fn exception(&mut self) -> Result<Option<u8>, String> {
@@ -278,6 +296,16 @@ mod tests {
         check_error("exception a 0", "1 to 255");
         check_error("exception a 256", "1 to 255");
         check_error("set A_LINE1_042", "VALUE is missing");
+        check_error("fault a", "KIND is missing");
+        check_error("fault a smoke 1", "they are silence, late");
+        check_error("fault a late 2", "is no probability");
+        check_error("fault a late 5% soon", "is no delay");
+        check_error("fault a silence 5% 2s", "nothing may follow the probability");
+        check_error("fault a exception 5% 0", "1 to 255");
+        check_error("limit a few", "is no number");
+        check_error("limit a 30 shout", "is not `silence`");
+        check_error("lack a memory 1", "is no table");
+        check_error("lack a holding 9-1", "are no addresses");
         check_error("raw A_LINE1_042", "WORD is missing");
         check_error("raw A_LINE1_042 0x10000", "0x0000 to 0xFFFF");
     }
@@ -286,6 +314,9 @@ mod tests {
     fn every_command_that_help_lists_is_understood() {
         for (verb, rest, _) in COMMANDS {
             let rest = rest.replace("500ms|off", "500ms").replace("CODE|off", "2").replace("WORD...", "1");
+            let rest = rest.replace("DEVICE|LINK KIND PROBABILITY|off [TIME|CODE]", "press-plc late 5% 2s");
+            let rest = rest.replace("TABLE FIRST-LAST", "holding 40-49").replace("NUMBER|off", "1");
+            let rest = rest.replace("REGISTERS|off", "60");
             let line = format!("{verb} {}", rest.replace(['[', ']'], ""));
             assert!(Command::parse(&line).is_ok(), "{line}");
         }
@@ -306,6 +337,7 @@ mod tests {
                 Command::Slow(device(), Duration::from_millis(millis)),
                 Command::Exception(device(), Some(code)),
                 Command::Raw(sensor(), words),
+                Command::Fault(FaultCommand::Connections("press-tcp".parse().unwrap(), Some(code.into()))),
             ] {
                 prop_assert_eq!(Command::parse(&command.to_string()), Ok(command));
             }

@@ -17,7 +17,10 @@ use tokio::time::Instant;
 use tokio_modbus::server::rtu;
 use tokio_serial::{SerialPort, SerialStream};
 
+use super::outbox::Outgoing;
+use super::relay::LinkFaults;
 use super::slave::Slave;
+use super::wire::Wire;
 
 /// How often the port is made free for the next program that wants it for itself.
 const RELEASE_EVERY: Duration = Duration::from_millis(250);
@@ -38,11 +41,17 @@ pub(super) struct SerialSlave {
 
 impl SerialSlave {
     /// Makes the port and serves the units of the link on it. `replace` allows to take over a name that leads elsewhere.
-    pub(super) fn start(slave: Slave, path: &Path, local_echo: bool, replace: bool) -> io::Result<SerialSlave> {
+    pub(super) fn start(
+        slave: Slave,
+        faults: LinkFaults,
+        path: &Path,
+        local_echo: bool,
+        replace: bool,
+    ) -> io::Result<SerialSlave> {
         let (line, port) = SerialStream::pair()?;
         let terminal = port.name().ok_or_else(|| io::Error::other("the pseudo-terminal has no name"))?;
         let name = PortName::link(path, terminal, replace)?;
-        let task = tokio::spawn(serve(slave, line, port, local_echo));
+        let task = tokio::spawn(serve(slave, faults, line, port, local_echo));
         Ok(SerialSlave { name, task })
     }
 
@@ -103,10 +112,11 @@ impl Drop for PortName {
 }
 
 /// `port` stays open here, so that the line does not hang up when the gateway closes it.
-async fn serve(slave: Slave, mut line: SerialStream, port: SerialStream, local_echo: bool) {
+async fn serve(slave: Slave, faults: LinkFaults, mut line: SerialStream, port: SerialStream, local_echo: bool) {
+    let mut wire = Wire::new(faults.framing());
     let mut unread = Vec::new();
     loop {
-        match serve_once(&slave, &mut line, &port, local_echo, &unread).await {
+        match serve_once(&slave, &faults, &mut wire, &mut line, &port, local_echo, &unread).await {
             Ok(begins_anew) => unread = begins_anew,
             Err(err) => {
                 tracing::debug!(error = %err, "the serial server ended, and is started anew");
@@ -121,6 +131,8 @@ async fn serve(slave: Slave, mut line: SerialStream, port: SerialStream, local_e
 /// silence which ended a broken frame; the next server has to begin with them.
 async fn serve_once(
     slave: &Slave,
+    faults: &LinkFaults,
+    wire: &mut Wire,
     line: &mut SerialStream,
     port: &SerialStream,
     local_echo: bool,
@@ -147,10 +159,21 @@ async fn serve_once(
                     return Ok(bytes.to_vec());
                 }
                 passed_on = PassedOn { at: Instant::now(), requests: slave.requests() };
+                faults.asked(wire, bytes);
                 near.write_all(bytes).await?;
             }
-            read = near.read(&mut from_server) => line.write_all(&from_server[..read?]).await?,
+            read = near.read(&mut from_server) => {
+                // Whether the line goes away by it: then the port is closed from outside.
+                faults.answered(wire, &from_server[..read?]);
+            }
+            () = faults.due(wire) => {}
             _ = release.tick() => release_exclusive(port.as_raw_fd()),
+        }
+        while let Some(outgoing) = wire.take(faults.now()) {
+            // A serial line has no connection that could be closed.
+            if let Outgoing::Bytes(bytes) = outgoing {
+                line.write_all(&bytes).await?;
+            }
         }
     }
 }

@@ -6,15 +6,28 @@
 //! over TCP and over pseudo-terminals with `tokio-modbus`, an implementation that is not ours. [`moved`] writes the
 //! configuration with which a gateway finds the plant.
 //!
-//! Absent on purpose: writes, the bit rate of a line, and faults by chance.
+//! Between these servers and the wire stands the fault layer: [`faults`] decides what becomes of an answer, by chance and
+//! seed, and `wire` and `relay` carry it out, for [`memory`] too, where time may stand still. [`script`] is a course of
+//! commands in a file. [`identity`] makes values that say whose they are and of when, so that a referee sees each wrong one.
+//!
+//! Absent on purpose: writes, and the bit rate of a line.
 
 pub mod control;
+pub mod fault_command;
+pub mod faults;
+pub mod frames;
+pub mod identity;
+pub mod memory;
 pub mod moved;
+pub mod outbox;
 pub mod pin;
 pub mod plant;
+pub mod script;
 pub mod signal;
+pub mod wire;
 
 mod line;
+mod relay;
 mod running;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -48,6 +61,10 @@ pub struct PlantOptions {
     pub strict_gaps: bool,
     /// Plants of one seed have the same values at the same time after the start.
     pub seed: u64,
+    /// The seed of the faults by chance.
+    pub fault_seed: u64,
+    /// Values say whose they are and of when, and do not look like measurements.
+    pub self_identifying: bool,
 }
 
 /// Where a link of the plant is served.

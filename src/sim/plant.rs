@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::PlantOptions;
 use super::control::{Command, did_you_mean};
+use super::identity;
 use super::pin::{self, Words};
 use super::signal::Signal;
 use crate::modbus::Table;
@@ -28,6 +30,7 @@ pub const GAP_BITS: u32 = GAP_REGISTERS * 16;
 pub struct Plant {
     registry: Arc<Registry>,
     strict_gaps: bool,
+    self_identifying: bool,
     devices: Vec<DeviceState>,
     sensors: Vec<SensorState>,
 }
@@ -88,7 +91,14 @@ impl Plant {
         });
         let sensors =
             registry.sensors().map(|(_, sensor)| SensorState { signal: Signal::of(sensor, seed), pinned: None });
-        Plant { devices: devices.collect(), sensors: sensors.collect(), strict_gaps, registry }
+        let (devices, sensors) = (devices.collect(), sensors.collect());
+        Plant { devices, sensors, strict_gaps, self_identifying: false, registry }
+    }
+
+    /// A plant with the options about its values.
+    pub fn with_options(registry: Arc<Registry>, options: &PlantOptions) -> Plant {
+        let plant = Plant::new(registry, options.seed, options.strict_gaps);
+        Plant { self_identifying: options.self_identifying, ..plant }
     }
 
     /// The links, devices and sensors of the plant.
@@ -177,7 +187,7 @@ impl Plant {
                     self.registry.devices().map(|(index, _)| self.describe_device(index)).collect();
                 Ok(devices.join(", "))
             }
-            Command::Unplug(_) | Command::Plug(_) | Command::Help | Command::Quit => {
+            Command::Unplug(_) | Command::Plug(_) | Command::Fault(_) | Command::Help | Command::Quit => {
                 Err(format!("`{command}` is not about a device"))
             }
         }
@@ -294,9 +304,12 @@ impl Plant {
 
     fn words_of(&self, index: SensorIndex, at: Duration) -> Words {
         let state = &self.sensors[index.place()];
+        let sensor = self.registry.sensor(index);
+        let signal = || pin::words_of_signal(sensor, state.signal.at(at));
         match &state.pinned {
             Some(words) => words.clone(),
-            None => pin::words_of_signal(self.registry.sensor(index), state.signal.at(at)),
+            None if self.self_identifying => identity::words(&self.registry, index, at).unwrap_or_else(signal),
+            None => signal(),
         }
     }
 }

@@ -174,7 +174,7 @@ fn fixed_text(sensor: &Sensor, registers: u8) -> Box<str> {
 }
 
 /// A number that looks like chance and is none: each bit of the input changes about half of the output.
-fn mix(number: u64) -> u64 {
+pub(super) fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -13,18 +13,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_modbus::server::{Service, tcp};
 use tokio_modbus::{ExceptionCode, Request, Response, SlaveRequest};
+use tokio_util::sync::CancellationToken;
 
 use super::plant::{Answer, Asked, Plant};
+use super::relay::{self, LinkFaults};
 use crate::modbus::Table;
 use crate::registry::LinkIndex;
 
 /// The most connections of one link. One more is closed at once: a gateway needs one, and a test a few.
 const CONNECTIONS: u32 = 64;
+
+/// More than a frame, as the buffers of a system are.
+const PIPE_BYTES: usize = 4096;
 
 /// After an error of the listener, such as no more file descriptors, it rests this long.
 const LISTENER_REST: Duration = Duration::from_millis(100);
@@ -58,13 +63,11 @@ pub(super) struct Slave {
     plant: Arc<SharedPlant>,
     link: LinkIndex,
     requests: Arc<AtomicU64>,
-    /// Held as long as the connection is there; serial lines have none.
-    _slot: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Slave {
     pub(super) fn new(plant: Arc<SharedPlant>, link: LinkIndex) -> Slave {
-        Slave { plant, link, requests: Arc::default(), _slot: None }
+        Slave { plant, link, requests: Arc::default() }
     }
 
     /// How many requests were understood, to whatever unit and whether answered or not.
@@ -74,14 +77,14 @@ impl Slave {
 
     /// The registers are taken after the delay, so that an answer is never older than its arrival, and a device that is
     /// stopped meanwhile stays silent.
-    async fn answer(self, unit: u8, request: Request<'static>) -> Answer {
+    pub(super) async fn answer(self, unit: u8, asked: Option<Asked>) -> Answer {
         let delay = self.plant.lock().delay(self.link, unit);
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
         let at = self.plant.elapsed();
         let plant = self.plant.lock();
-        match asked(&request) {
+        match asked {
             Some(asked) => plant.read(self.link, unit, asked, at),
             None => plant.refuse(self.link, unit),
         }
@@ -98,8 +101,9 @@ impl Service for Slave {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let this = self.clone();
         Box::pin(async move {
-            let table = asked(&request).map(|asked| asked.table);
-            match (this.answer(slave, request).await, table) {
+            let asked = asked(&request);
+            let table = asked.map(|asked| asked.table);
+            match (this.answer(slave, asked).await, table) {
                 (Answer::Registers(words), Some(Table::Input)) => Ok(Some(Response::ReadInputRegisters(words))),
                 (Answer::Registers(words), _) => Ok(Some(Response::ReadHoldingRegisters(words))),
                 (Answer::Bits(bits), Some(Table::DiscreteInput)) => Ok(Some(Response::ReadDiscreteInputs(bits))),
@@ -127,19 +131,23 @@ fn asked(request: &Request<'_>) -> Option<Asked> {
 pub(super) struct TcpSlave {
     task: JoinHandle<()>,
     slots: Arc<Semaphore>,
+    /// Ends the connections, which are tasks of their own.
+    gone: CancellationToken,
 }
 
 impl TcpSlave {
     /// Serves the units of a link on a listener.
-    pub(super) fn start(slave: Slave, listener: TcpListener) -> TcpSlave {
+    pub(super) fn start(slave: Slave, faults: LinkFaults, listener: TcpListener) -> TcpSlave {
         let slots = Arc::new(Semaphore::new(CONNECTIONS as usize));
-        let task = tokio::spawn(serve(slave, listener, slots.clone()));
-        TcpSlave { task, slots }
+        let gone = CancellationToken::new();
+        let task = tokio::spawn(serve(slave, faults, listener, slots.clone(), gone.clone()));
+        TcpSlave { task, slots, gone }
     }
 
     /// Closes the listener and every connection, and returns when they are closed.
     pub(super) async fn close(mut self) {
         self.task.abort();
+        self.gone.cancel();
         // It ends as cancelled, which is what was asked for.
         let _ = (&mut self.task).await;
         // Each connection holds a slot until it is gone. The semaphore is never closed, so this cannot fail.
@@ -150,18 +158,38 @@ impl TcpSlave {
 impl Drop for TcpSlave {
     fn drop(&mut self) {
         self.task.abort();
+        self.gone.cancel();
     }
 }
 
-async fn serve(slave: Slave, listener: TcpListener, slots: Arc<Semaphore>) {
+async fn serve(
+    slave: Slave,
+    faults: LinkFaults,
+    listener: TcpListener,
+    slots: Arc<Semaphore>,
+    gone: CancellationToken,
+) {
     let server = tcp::Server::new(listener);
     let on_connected = |stream: TcpStream, _peer: SocketAddr| {
-        let slot = slots.clone().try_acquire_owned().ok();
-        let slave = slave.clone();
+        let open = CONNECTIONS - slots.available_permits() as u32;
+        let slot = slots.clone().try_acquire_owned().ok().filter(|_| faults.admits(open));
+        let (slave, faults, gone) = (slave.clone(), faults.clone(), gone.clone());
         async move {
+            let Some(slot) = slot else {
+                reset(stream);
+                return Ok(None);
+            };
             // Without this an answer may wait for the acknowledgement of the one before.
             stream.set_nodelay(true).ok();
-            Ok(slot.map(|slot| (Slave { _slot: Some(Arc::new(slot)), ..slave }, stream)))
+            let (near, far) = tokio::io::duplex(PIPE_BYTES);
+            tokio::spawn(async move {
+                if let Err(err) = relay::carry(stream, near, faults, gone).await {
+                    tracing::debug!(error = %err, "a connection broke");
+                }
+                // Held until here, so that a closed link knows when its connections are closed too.
+                drop(slot);
+            });
+            Ok(Some((slave, far)))
         }
     };
     loop {
@@ -172,4 +200,10 @@ async fn serve(slave: Slave, listener: TcpListener, slots: Arc<Semaphore>) {
         }
         tokio::time::sleep(LISTENER_REST).await;
     }
+}
+
+/// Closes a connection at once and with a reset, which is as near to a refusal as a program comes that listens.
+fn reset(stream: TcpStream) {
+    // Where this fails the connection ends in the usual way.
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).ok();
 }

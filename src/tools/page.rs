@@ -28,6 +28,9 @@ pub enum CursorError {
 }
 
 impl Query {
+    /// Of a tool without pages, which hands out no cursor and takes none.
+    pub const WITHOUT_PAGES: Query = Query(0);
+
     /// The query of a call: everything that it was given but the cursor itself and the size of the page.
     pub fn new(tool: ToolName, given: &Map<String, Value>, registry: &Registry) -> Query {
         let mut filters = given.clone();

@@ -51,4 +51,6 @@ fn the_unit_tells_systemd_what_the_daemon_tells_it() {
     {
         assert!(unit.contains(promised), "{promised}");
     }
+    // The daemon asks the kernel about its clock, and was killed for it by an earlier unit.
+    assert!(unit.contains("\nSystemCallFilter=adjtimex ") && !unit.contains("\nProtectClock=yes"));
 }

@@ -26,12 +26,35 @@ fn json(output: &Output) -> Value {
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    let commands = ["run", "check", "demo", "sim", "read", "watch", "call", "tools", "status", "completions"];
+    let commands = ["run", "check", "demo", "sim", "read", "watch", "call", "tools", "mcp", "status", "completions"];
     for command in commands {
         let help = fieldgate(&[command, "--help"]);
         assert_eq!(code(&help), Some(0), "{command}");
         assert!(stdout(&help).contains("Example"), "{command} --help shows an example");
     }
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_a_command_in_silence() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_fieldgate"))
+        .args(["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn a_wrong_broker_is_refused_with_the_right_form() {
+    let call = fieldgate(&["call", "list_sensors", "--broker", "http://a", "--gateway", "gw"]);
+    assert_eq!(code(&call), Some(2));
+    assert_eq!(
+        stderr(&call),
+        "fieldgate: --broker http://a: http is none of: mqtt, mqtts, embedded; write \"mqtt://a\"\n"
+    );
 }
 
 #[test]
@@ -89,9 +112,10 @@ fn check_reports_every_fault_at_once_with_its_place_and_its_mend() {
 fn a_configuration_that_is_not_there_could_not_be_read() {
     let file = crate::support::folder().join("absent.toml");
     let path = file.to_str().expect("text");
-    for command in ["check", "run"] {
+    // A service manager starts `run` again after a 1, and no file comes of that.
+    for (command, expected) in [("check", 1), ("run", 2)] {
         let output = fieldgate(&[command, "--config", path]);
-        assert_eq!(code(&output), Some(1), "{command}");
+        assert_eq!(code(&output), Some(expected), "{command}");
         assert!(stderr(&output).contains(path), "{command} names the file");
     }
 }

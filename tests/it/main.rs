@@ -9,6 +9,7 @@ mod cli;
 // The demo brings a broker of its own.
 #[cfg(feature = "embedded-broker")]
 mod demo;
+mod faults;
 mod foreign_rtu;
 mod foreign_tcp;
 mod mcp_client;

@@ -25,6 +25,7 @@ fn router() -> Router<Toolbox> {
             qos: 0,
             at_least_every: Duration::from_secs(60),
             status_every: Duration::from_secs(60),
+            grouping: Default::default(),
         },
         calls: CallsConfig {
             default_deadline: Duration::from_secs(5),

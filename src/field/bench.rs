@@ -18,7 +18,6 @@ use crate::modbus::rtu::crc;
 use crate::progress::Progress;
 use crate::quantity::Value;
 use crate::registry::reading::{DeviceStatus, Fault, NoValueNow, OfflineCause};
-use crate::registry::sensor::Endpoint;
 use crate::registry::{DeviceIndex, LinkIndex, Registry, SensorIndex};
 
 pub const MINUTE: Duration = Duration::from_secs(60);
@@ -95,7 +94,7 @@ impl Bench {
     fn plug(&self, is_alive: bool) {
         let (ours, theirs) = tokio::io::duplex(1024);
         self.pipes.send(theirs).expect("the task runs");
-        let serial = matches!(self.registry.link(LinkIndex(0)).endpoint, Endpoint::Serial(_));
+        let serial = self.registry.link(LinkIndex(0)).endpoint.line().is_some();
         let (moods, requests) = (Arc::clone(&self.moods), Arc::clone(&self.requests));
         if !is_alive {
             tokio::spawn(async move {

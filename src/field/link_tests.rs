@@ -11,9 +11,18 @@ use crate::registry::reading::{DeviceStatus, Fault, NoValueNow, OfflineCause};
 
 #[tokio::test(start_paused = true)]
 async fn case_c24_a_late_rtu_answer_is_never_taken_for_the_next_register() {
+    late_answers_stay_apart(Plan::serial).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c24_nor_is_a_late_answer_of_rtu_over_tcp() {
+    late_answers_stay_apart(Plan::rtu_over_tcp).await;
+}
+
+async fn late_answers_stay_apart(plan_of: impl Fn(&[(u16, u8)]) -> Plan) {
     // Two registers of one device, too far apart for one read, of the same shape; and the answers come about when the
     // patience of 300 ms ends.
-    let bench = Bench::new(Plan::serial(&[(0, word(1)), (100, word(1)), (200, word(1))]));
+    let bench = Bench::new(plan_of(&[(0, word(1)), (100, word(1)), (200, word(1))]));
     bench.plug_in();
     bench.until(2, Ok(Value::Integer(200))).await;
     let mut good = 0;

@@ -39,6 +39,13 @@ impl Plan {
         Plan { endpoint, ..Plan::tcp(sensors) }
     }
 
+    /// The same on a line behind a converter.
+    pub fn rtu_over_tcp(sensors: &[(u16, u8)]) -> Plan {
+        let plan = Plan::serial(sensors);
+        let Endpoint::Serial(line) = plan.endpoint else { return plan };
+        Plan { endpoint: Endpoint::RtuOverTcp { host: "127.0.0.1".to_owned(), port: 4001, line }, ..plan }
+    }
+
     pub fn and_device(mut self, sensors: &[(u16, u8)]) -> Plan {
         self.devices.push(sensors.to_vec());
         self

@@ -93,7 +93,7 @@ fn total(reads: &[PlannedRead], cost: LinkCost) -> Duration {
 fn may_share(spans: &[Range<u32>], limits: &ReadLimits) -> bool {
     let start = spans.iter().map(|span| span.start).min().expect("not empty");
     let end = spans.iter().map(|span| span.end).max().expect("not empty");
-    let is_one = spans.iter().any(|span| *span == (start..end));
+    let is_one = spans.contains(&(start..end));
     let touched = (start..end).filter(|address| !spans.iter().any(|span| span.contains(address)));
     let gap_free = touched.count() == 0;
     let is_forbidden = |range: &Forbidden| u32::from(range.first) < end && start <= u32::from(range.last);
@@ -104,13 +104,12 @@ fn may_share(spans: &[Range<u32>], limits: &ReadLimits) -> bool {
             && !limits.forbidden.iter().any(is_forbidden))
 }
 
+/// What a partition costs, if it is allowed.
+type Judge<'j> = dyn Fn(&[Vec<Range<u32>>]) -> Option<Duration> + 'j;
+
 /// The cost of the cheapest of all partitions of the sensors, in order or not.
 fn brute_force(spans: &[Range<u32>], limits: &ReadLimits, cost: LinkCost) -> Duration {
-    fn go(
-        rest: &[Range<u32>],
-        blocks: &mut Vec<Vec<Range<u32>>>,
-        judge: &dyn Fn(&[Vec<Range<u32>>]) -> Option<Duration>,
-    ) -> Option<Duration> {
+    fn go(rest: &[Range<u32>], blocks: &mut Vec<Vec<Range<u32>>>, judge: &Judge<'_>) -> Option<Duration> {
         let Some((span, rest)) = rest.split_first() else { return judge(blocks) };
         let mut best: Option<Duration> = None;
         for place in 0..=blocks.len() {

@@ -36,7 +36,7 @@ fn link<'a, 'i>(table: TableReader<'a, 'i>) -> LinkDraft<'a, 'i> {
     let timeout = time("timeout", 10, 60, 1_000);
     let request_gap = time("request_gap", 0, 10, 0);
     let connect_delay = time("connect_delay", 0, 60, 0);
-    let retry_max = time("retry_max", 1_000, 3_600, 30_000);
+    let retry_max = time("retry_max", 1_000, 3_600, 60_000);
     let endpoint = endpoint(&table);
     let is_serial = match (&endpoint, given_places(&table).as_slice()) {
         (Some(endpoint), _) => Some(endpoint.line().is_some()),

@@ -37,6 +37,8 @@ pub enum Mood {
     SaysItTwice,
     /// Refuses reads of more registers with this exception; 0 is silence.
     AtMost(u16, u8),
+    /// Refuses one read with exception 2, and is silent from then on.
+    RefusesOnceThenSilent,
     /// Hears nothing so long after the connection was made, or after the last answer on a serial line.
     Deaf(Duration),
     /// Closes the connection instead of answering, and answers on the next one.
@@ -171,6 +173,10 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::AtMost(most, 0) if count > most => continue,
             Mood::AtMost(most, code) if count > most => pdu = exception(code),
             Mood::AtMost(..) => {}
+            Mood::RefusesOnceThenSilent => {
+                moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Silent;
+                pdu = exception(2);
+            }
             Mood::Deaf(so_long) if clock::instant() - opened < so_long => continue,
             Mood::Deaf(_) => {}
             Mood::ClosesOnce => {

@@ -227,3 +227,26 @@ async fn case_c35_the_pause_between_requests_holds_across_all_units_of_a_line() 
     let failures: u64 = (0..2).map(|device| bench.board.device(DeviceIndex(device)).failures).sum();
     assert_eq!(failures, 0, "a device that is asked too soon does not answer");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_search_that_is_broken_off_answers_no_call_with_an_old_value() {
+    let bench = Bench::new(Plan::tcp(&row(0..16)));
+    bench.plug_in();
+    bench.until(15, good(15)).await;
+    tokio::time::sleep(SECOND / 2).await;
+    // The whole read is refused, and the first half of it gets no answer.
+    bench.set_mood(1, Mood::RefusesOnceThenSilent);
+    let before = clock::instant();
+    assert_eq!(bench.handle.refresh(SensorIndex(15), before + SECOND * 10).await, Ok(()));
+    let state = bench.value(15, clock::instant() - before);
+    assert!(matches!(state, Ok(_) | Err(Some(_))), "{state:?}: what there is, is older than the call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn overlapping_sensors_are_told_apart_when_their_read_is_refused() {
+    let bench = Bench::new(Plan::tcp(&[(10, word(1)), (10, word(2))]));
+    bench.set_mood(1, Mood::Lacks(11));
+    bench.plug_in();
+    bench.until(0, good(10)).await;
+    bench.until(1, refused(2)).await;
+}

@@ -95,9 +95,12 @@ impl LinkTask {
             }
             None => Findings { refused: read.sensors.clone(), any_answered: true, ..Findings::default() },
         };
+        let unasked = findings.unasked.clone();
         self.settle(place, read, fault, findings, now);
         self.came_back(read.device, now, started);
-        self.answer_calls(|index| read.sensors.contains(&index));
+        self.answer_calls(|index| read.sensors.contains(&index) && !unasked.contains(&index));
+        let still_waiting = self.waiting.iter().filter(|call| unasked.contains(&call.sensor));
+        still_waiting.for_each(|call| self.schedule.wish(call.sensor));
     }
 
     /// Whether a value that was refused alone is refused for its own sake: a device that fails may fail at anything.
@@ -120,7 +123,7 @@ impl LinkTask {
                 }
                 Err(err) if matches!(err.fault(), Fault::Refused(_) | Fault::DeviceFailed(_)) => false,
                 // The next turn meets the same, and knows what to do about it.
-                Err(_) => return Findings { unread: Vec::new(), ..search.gave_up() },
+                Err(_) => return search.gave_up(),
             };
             search = search.took(is_good);
         }
@@ -132,14 +135,12 @@ impl LinkTask {
         let registry = Arc::clone(&self.registry);
         let device = &registry.device(read.device).id;
         let table = read.request.table();
-        // A device that fails at everything has no bad register.
-        if !findings.any_answered {
-            let pause = if matches!(fault, Fault::Refused(_)) { REFUSED_AGAIN } else { FAILED_AGAIN };
-            if findings.refused.is_empty() || matches!(fault, Fault::DeviceFailed(_)) {
-                read.sensors.iter().for_each(|index| self.has_no_value(*index, fault, now));
-                self.schedule.postpone(place, now.instant + pause);
-                return;
-            }
+        let is_failure = matches!(fault, Fault::DeviceFailed(_));
+        // A device that fails at everything has no bad register, and neither has one that does not know the function.
+        if !findings.any_answered && findings.unasked.is_empty() && (is_failure || findings.blames_nothing()) {
+            read.sensors.iter().for_each(|index| self.has_no_value(*index, fault, now));
+            self.schedule.postpone(place, now.instant + if is_failure { FAILED_AGAIN } else { REFUSED_AGAIN });
+            return;
         }
         let without = findings.refused.iter().chain(&findings.overlapping).chain(&findings.unread);
         without.for_each(|index| self.has_no_value(*index, fault, now));
@@ -163,8 +164,7 @@ impl LinkTask {
             health.learnt.limit(table, limit);
             self.hint_at_limit(read, limit, "refuses longer reads");
         }
-        let Findings { refused, overlapping, holes, limit, .. } = findings;
-        if !(refused.is_empty() && overlapping.is_empty() && holes.is_empty() && limit.is_none()) {
+        if !findings.blames_nothing() {
             self.replan(read.device, now.instant);
         }
     }

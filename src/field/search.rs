@@ -68,8 +68,17 @@ pub struct Findings {
     pub limit: Option<u16>,
     /// Sensors that were refused together with others, and not told from them.
     pub unread: Vec<SensorIndex>,
+    /// Sensors that were not asked for any more, because the search was broken off.
+    pub unasked: Vec<SensorIndex>,
     /// Whether any part was answered.
     pub any_answered: bool,
+}
+
+impl Findings {
+    /// Whether there is nothing to remember.
+    pub fn blames_nothing(&self) -> bool {
+        self.refused.is_empty() && self.overlapping.is_empty() && self.holes.is_empty() && self.limit.is_none()
+    }
 }
 
 /// A request of the search, and whom it serves.
@@ -175,13 +184,12 @@ impl Search {
 
     /// The device said something else, or nothing: what is not known by now stays unknown.
     pub fn gave_up(mut self) -> Findings {
-        let unread = match &self.step {
+        let unasked = match &self.step {
             Step::Half | Step::Rest(_) | Step::Alone { rest: Some(_) } => self.within.start..self.parts.len(),
             Step::Alone { rest: None } => self.within.clone(),
             Step::Whole | Step::Done => 0..0,
         };
-        let unread = self.sensors_of(unread);
-        self.findings.unread.extend(unread);
+        self.findings.unasked = self.sensors_of(unasked);
         self.findings
     }
 

@@ -110,7 +110,7 @@ fn link_of(field: &Field<'_, '_>, links: &[LinkDraft<'_, '_>]) -> Option<LinkInd
             None if links.is_empty() => "add a [[link]] with this id".into(),
             None => format!("use one of: {}", names.iter().take(5).copied().collect::<Vec<_>>().join(", ")),
         };
-        field.fault_of_reference("there is no link with this id", suggestion);
+        field.fault_of_reference(wanted, "there is no link with this id", suggestion);
     }
     place.map(|place| LinkIndex(place as u32))
 }

@@ -41,9 +41,9 @@ impl<'a, 'i> Field<'a, 'i> {
         self.notes.note(&self.key_span, Severity::Error, &self.path, message, Some(suggestion.into()));
     }
 
-    /// Notes that the value refers to something that the file does not have, unless part of it could not be read.
-    pub fn fault_of_reference(&self, message: impl Into<String>, suggestion: impl Into<String>) {
-        if self.notes.is_complete() {
+    /// Notes that the value refers to `id`, which the file does not have; unless it stands where the file could not be read.
+    pub fn fault_of_reference(&self, id: &str, message: impl Into<String>, suggestion: impl Into<String>) {
+        if !self.notes.hides(id) {
             self.fault(message, suggestion);
         }
     }

@@ -57,8 +57,14 @@ impl<'i> Notes<'i> {
     }
 
     /// Whether the whole file could be read; only then can anything be called missing.
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.unreadable.is_empty()
+    }
+
+    /// Whether a word stands in a part that could not be read, and so may be declared there.
+    pub(super) fn hides(&self, word: &str) -> bool {
+        let is_between = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.');
+        self.unreadable.iter().any(|part| self.source.text()[part.clone()].split(is_between).any(|found| found == word))
     }
 }
 

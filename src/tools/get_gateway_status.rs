@@ -12,8 +12,8 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     name: ToolName::GetGatewayStatus,
     title: "Get the state of the gateway",
     summary: "Gets the gateway's own state: version, uptime, broker, clock, and how many devices and sensors are well.",
-    description: "Gets the state of the gateway itself: version, time of start, broker, whether its clock can be believed, and \
-                  how many links, devices and sensors are well. Use it to judge the whole at a glance, or when times look \
+    description: "Gets the state of the gateway itself: version, time of start, broker, whether its clock can be believed, how \
+                  many requests were dropped unread because too many waited, and how many links, devices and sensors are well. Use it to judge the whole at a glance, or when times look \
                   wrong. It names no single device or sensor: use list_devices and list_sensors for those, and \
                   get_sensor_reading for values.",
     toolset: Toolset::Operations,
@@ -37,6 +37,7 @@ fn success() -> Value {
         "broker": output::closed(json!({
             "connected": {"type": "boolean"}, "since": output::moment_or_null(), "last_error": output::text_or_null(),
         })),
+        "dropped_requests": output::count(),
         "links": counts(&["total", "answering", "silent"]),
         "devices": counts(&["total", "online", "degraded", "offline"]),
         "sensors": counts(&["total", "good", "uncertain", "bad"]),
@@ -57,6 +58,7 @@ pub(super) fn run(toolbox: &Toolbox) -> Map<String, Value> {
             "connected": broker.connected, "since": broker.since.map(|since| rfc3339(since.wall)),
             "last_error": broker.last_error,
         },
+        "dropped_requests": facts.dropped_requests(),
         "links": links(toolbox), "devices": devices(toolbox), "sensors": sensors(toolbox, now),
         "as_of": rfc3339(now.wall),
     }))

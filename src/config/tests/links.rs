@@ -1,6 +1,6 @@
 //! What is said of a wrong link or device.
 
-use super::check;
+use super::{check, said};
 
 #[test]
 fn a_unit_id_is_one_that_the_link_has() {
@@ -39,6 +39,16 @@ fn a_unit_id_is_one_that_the_link_has() {
         ],
     );
     check("unit = 1\n", "", &["16:1: device[press-plc].unit: unit is missing; add unit = 1"]);
+}
+
+#[test]
+fn an_id_that_is_not_there_is_told_beside_what_cannot_be_read_unless_it_may_stand_there() {
+    let both = said("link = \"press-tcp\"\nunit = 1", "link = \"pres-tcp\"\nunit = 0012");
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(both[0].starts_with("18:8: device[press-plc].link: there is no link with this id"), "{both:?}");
+    assert!(both[1].starts_with("19:8: device[press-plc].unit: a number with leading zeros"), "{both:?}");
+    let declared = said("id = \"press-tcp\"", "id = press-tcp");
+    assert!(!declared.iter().any(|fault| fault.contains("there is no link")), "{declared:?}");
 }
 
 #[test]

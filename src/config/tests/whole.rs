@@ -22,7 +22,7 @@ fn a_right_file_means_what_it_says_and_takes_the_defaults_for_the_rest() {
     assert_eq!((line.baud, line.stop_bits, line.bits_per_character()), (19_200, 1, 11));
 }
 
-const TWELVE: &str = r#"[gateway]
+const THIRTEEN: &str = r#"[gateway]
 id = "gw line1"
 
 [broker]
@@ -48,10 +48,23 @@ range = [120, -20]
 
 #[test]
 fn all_faults_of_a_file_are_told_at_once() {
-    let faults = Config::parse(TWELVE, "f").expect_err("a wrong file");
+    let faults = Config::parse(THIRTEEN, "f").expect_err("a wrong file");
     let places: Vec<_> = faults.iter().map(|fault| (fault.line, fault.column)).collect();
-    let expected =
-        [(2, 6), (5, 7), (6, 1), (10, 7), (15, 8), (16, 17), (17, 14), (20, 6), (21, 39), (21, 53), (21, 70), (22, 9)];
+    let expected = [
+        (2, 6),
+        (5, 7),
+        (6, 1),
+        (10, 7),
+        (14, 8),
+        (15, 8),
+        (16, 17),
+        (17, 14),
+        (20, 6),
+        (21, 39),
+        (21, 53),
+        (21, 70),
+        (22, 9),
+    ];
     assert_eq!(places, expected, "{faults}");
     assert!(faults.iter().all(|fault| fault.severity == Severity::Error && fault.suggestion.is_some()), "{faults}");
 }

@@ -156,11 +156,13 @@ impl Board {
         let mut inner = self.lock();
         let state = &mut inner.devices[index.place()];
         let before = state.status;
+        let limits = |state: &DeviceState| (state.learnt_max_registers, state.learnt_max_bits);
+        let (refused_before, limits_before) = (state.refused.clone(), limits(state));
         change(state);
-        if before != state.status {
-            if std::mem::discriminant(&before) != std::mem::discriminant(&state.status) {
-                state.since = Some(at);
-            }
+        if std::mem::discriminant(&before) != std::mem::discriminant(&state.status) {
+            state.since = Some(at);
+        }
+        if before != state.status || refused_before != state.refused || limits_before != limits(state) {
             inner.unpublished_devices.mark(index.place());
             self.changed.notify_one();
         }

@@ -204,13 +204,14 @@ fn broker_text(endpoint: &BrokerEndpoint) -> String {
 pub(super) fn endpoint_text(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp { host, port } => host_text(host, *port),
-        Endpoint::Serial(line) => {
+        Endpoint::Serial(line) | Endpoint::RtuOverTcp { line, .. } => {
             let parity = match line.parity {
                 Parity::None => 'N',
                 Parity::Even => 'E',
                 Parity::Odd => 'O',
             };
-            format!("{}, {} {}{parity}{}", line.path, line.baud, line.data_bits, line.stop_bits)
+            let through = if matches!(endpoint, Endpoint::Serial(_)) { "" } else { "RTU over TCP to " };
+            format!("{through}{}, {} {}{parity}{}", line.path, line.baud, line.data_bits, line.stop_bits)
         }
     }
 }

@@ -103,7 +103,7 @@ async fn read(line: &mut Line, unit: u8, sensor: &Sensor, address: u16) -> Answe
         return Ok((Err(Fault::NotANumber), Vec::new()));
     };
     let mut answer = line.ask(unit, request).await;
-    if matches!(&answer, Err(err) if err.is_transient()) {
+    if matches!(&answer, Err(err) if err.transient().is_some()) {
         answer = line.ask(unit, request).await;
     }
     let (reply, read_at) = answer?;

@@ -28,6 +28,7 @@ pub(super) const LINK: TableKeys = TableKeys {
         "id",
         "tcp",
         "serial",
+        "rtu_over_tcp",
         "timeout",
         "request_gap",
         "connect_delay",

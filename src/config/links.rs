@@ -36,12 +36,11 @@ fn link<'a, 'i>(table: TableReader<'a, 'i>) -> LinkDraft<'a, 'i> {
     let timeout = time("timeout", 10, 60, 1_000);
     let request_gap = time("request_gap", 0, 10, 0);
     let connect_delay = time("connect_delay", 0, 60, 0);
-    let retry_max = time("retry_max", 1_000, 3_600, 30_000);
+    let retry_max = time("retry_max", 1_000, 3_600, 60_000);
     let endpoint = endpoint(&table);
-    let is_serial = match (&endpoint, table.optional("tcp"), table.optional("serial")) {
-        (Some(endpoint), _, _) => Some(matches!(endpoint, Endpoint::Serial(_))),
-        (None, Some(_), None) => Some(false),
-        (None, None, Some(_)) => Some(true),
+    let is_serial = match (&endpoint, given_places(&table).as_slice()) {
+        (Some(endpoint), _) => Some(endpoint.line().is_some()),
+        (None, [place]) => Some(*place != "tcp"),
         _ => None,
     };
     let link = id.clone().zip(endpoint).map(|(id, endpoint)| Link {
@@ -56,28 +55,51 @@ fn link<'a, 'i>(table: TableReader<'a, 'i>) -> LinkDraft<'a, 'i> {
     LinkDraft { id, is_serial, link, table }
 }
 
+/// The keys that say where a link leads.
+const PLACES: [&str; 3] = ["tcp", "serial", "rtu_over_tcp"];
+
+/// Those of them that a link has.
+fn given_places(table: &TableReader<'_, '_>) -> Vec<&'static str> {
+    PLACES.into_iter().filter(|key| table.optional(key).is_some()).collect()
+}
+
 fn endpoint(table: &TableReader<'_, '_>) -> Option<Endpoint> {
-    match (table.optional("tcp"), table.optional("serial")) {
-        (Some(_), Some(serial)) => {
-            serial.fault_of_key("a link is either tcp or serial", "remove one of them, or make two links");
-            None
-        }
-        (None, None) => {
-            let suggestion = "add tcp = \"10.0.0.5:502\", or serial = \"/dev/serial/by-id/…\"";
-            table.missing("tcp", "a link leads to a TCP endpoint or a serial line".into(), suggestion.into());
-            None
-        }
-        (Some(tcp), None) => {
+    let given = given_places(table);
+    if let [first, second, ..] = given.as_slice() {
+        let field = table.optional(second)?;
+        field.fault_of_key(format!("a link is either {first} or {second}"), "remove one of them, or make two links");
+        return None;
+    }
+    let Some(key) = given.first() else {
+        let suggestion = "add tcp = \"10.0.0.5:502\", or serial = \"/dev/serial/by-id/…\"";
+        table.missing("tcp", "a link leads to a TCP endpoint or a serial line".into(), suggestion.into());
+        return None;
+    };
+    let place = table.optional(key)?;
+    match *key {
+        "tcp" => {
             note_serial_keys(table);
-            tcp_endpoint(&tcp)
+            let (host, port) = tcp_place(&place)?;
+            Some(Endpoint::Tcp { host, port })
         }
-        (None, Some(serial)) => {
+        "rtu_over_tcp" => {
+            let place = tcp_place(&place);
+            let line = serial_settings(table, place.as_ref().map(|(host, port)| place_text(host, *port)));
+            let ((host, port), line) = (place?, line?);
+            Some(Endpoint::RtuOverTcp { host, port, line })
+        }
+        _ => {
             if let Some(delay) = table.optional("connect_delay") {
                 delay.fault_of_key("connect_delay belongs to a tcp link", "remove it");
             }
-            serial_settings(table, &serial).map(Endpoint::Serial)
+            serial_settings(table, serial_path(&place)).map(Endpoint::Serial)
         }
     }
+}
+
+/// A host and a port as a configuration writes them.
+fn place_text(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 const SERIAL_KEYS: [&str; 5] = ["baud", "parity", "data_bits", "stop_bits", "local_echo"];
@@ -91,7 +113,7 @@ fn note_serial_keys(table: &TableReader<'_, '_>) {
 /// The port of Modbus/TCP (Modbus Messaging on TCP/IP V1.0b, section 4.2).
 const MODBUS_PORT: u16 = 502;
 
-fn tcp_endpoint(field: &Field<'_, '_>) -> Option<Endpoint> {
+fn tcp_place(field: &Field<'_, '_>) -> Option<(String, u16)> {
     let text = field.text()?;
     if let Some((_, rest)) = text.split_once("://") {
         field.fault("this is a host and a port, and no URL", format!("write \"{}\"", rest.trim_end_matches('/')));
@@ -102,11 +124,10 @@ fn tcp_endpoint(field: &Field<'_, '_>) -> Option<Endpoint> {
         field.fault("a port is 1 to 65535", format!("write \"{host}:{MODBUS_PORT}\""));
         return None;
     }
-    Some(Endpoint::Tcp { host, port })
+    Some((host, port))
 }
 
-fn serial_settings(table: &TableReader<'_, '_>, serial: &Field<'_, '_>) -> Option<SerialSettings> {
-    let path = serial_path(serial);
+fn serial_settings(table: &TableReader<'_, '_>, path: Option<String>) -> Option<SerialSettings> {
     let baud = table.optional("baud").map_or(Some(DEFAULT_BAUD), |field| baud(&field));
     let parity = table.optional("parity").map_or(Some(Parity::Even), |field| parity(&field));
     let data_bits = table.optional("data_bits").map_or(Some(8), |field| data_bits(&field));
@@ -191,12 +212,14 @@ fn note_repeated_endpoints(drafts: &[LinkDraft<'_, '_>]) {
     for draft in drafts {
         let Some(link) = &draft.link else { continue };
         let key = match &link.endpoint {
-            Endpoint::Tcp { host, port } => (host.to_lowercase(), *port),
+            Endpoint::Tcp { host, port } | Endpoint::RtuOverTcp { host, port, .. } => (host.to_lowercase(), *port),
             Endpoint::Serial(settings) => (settings.path.clone(), 0),
         };
         let Some(other) = seen.insert(key, &link.id) else { continue };
         let message = format!("link {other} leads there, too");
         if let Some(field) = draft.table.optional("serial") {
+            field.fault(message, "put all devices of a line on one link");
+        } else if let Some(field) = draft.table.optional("rtu_over_tcp") {
             field.fault(message, "put all devices of a line on one link");
         } else if let Some(field) = draft.table.optional("tcp") {
             field.warn(message, "put all units of a host on one link; many hosts accept one connection only");

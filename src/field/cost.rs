@@ -16,6 +16,9 @@ const SERIAL_TURNAROUND: Duration = Duration::from_millis(5);
 /// How long a request over TCP is assumed to be under way, most of which a PLC waits for its own cycle.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
+/// What a converter between TCP and a serial line is assumed to add: the network, and its wait for the end of a frame.
+const CONVERTER_TRIP: Duration = Duration::from_millis(5);
+
 /// What one byte over TCP is assumed to cost, which is the device's time to copy it rather than the network's. It is why a
 /// needless register is not free.
 const PER_BYTE: Duration = Duration::from_micros(1);
@@ -38,16 +41,20 @@ pub struct LinkCost {
 impl LinkCost {
     /// The model of a link.
     pub fn of(link: &Link) -> LinkCost {
-        match &link.endpoint {
-            Endpoint::Serial(settings) => {
-                let silence = settings.frame_silence();
+        let network = match &link.endpoint {
+            Endpoint::RtuOverTcp { .. } => CONVERTER_TRIP,
+            Endpoint::Tcp { .. } | Endpoint::Serial(_) => Duration::ZERO,
+        };
+        match link.endpoint.line() {
+            Some(line) => {
+                let silence = line.frame_silence();
                 LinkCost {
-                    overhead: silence.max(SERIAL_TURNAROUND) + silence.max(link.request_gap),
-                    per_byte: settings.time_of(1),
+                    overhead: silence.max(SERIAL_TURNAROUND) + silence.max(link.request_gap) + network,
+                    per_byte: line.time_of(1),
                     bytes_around_data: REQUEST_BYTES[0] + ANSWER_BYTES[0],
                 }
             }
-            Endpoint::Tcp { .. } => LinkCost {
+            None => LinkCost {
                 overhead: ROUND_TRIP + link.request_gap,
                 per_byte: PER_BYTE,
                 bytes_around_data: REQUEST_BYTES[1] + ANSWER_BYTES[1],

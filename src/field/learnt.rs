@@ -24,6 +24,8 @@ pub struct Learnt {
     pub max_bits: Option<u16>,
     /// Registers that no sensor names, and that no read may touch.
     pub holes: Vec<(Table, Range<u32>)>,
+    /// Whether its heartbeat is read alone, because a read with it was refused.
+    pub heartbeat_apart: bool,
     apart: Vec<Apart>,
 }
 
@@ -62,6 +64,10 @@ impl Learnt {
     pub fn refused(&mut self, sensor: SensorIndex, now: Instant) -> Instant {
         self.set_apart(sensor, false, now);
         let Some(apart) = self.apart.iter_mut().find(|apart| apart.sensor == sensor) else { return now };
+        // A call asked before its time, which says nothing new.
+        if apart.refusals > 0 && now < apart.next_try {
+            return apart.next_try;
+        }
         let pause = FIRST_RETRY.saturating_mul(1 << apart.refusals.min(16)).min(LONGEST_RETRY);
         apart.refusals += 1;
         apart.next_try = now + pause;
@@ -95,7 +101,14 @@ mod tests {
     fn a_refused_sensor_is_tried_again_after_a_minute_and_then_ever_more_rarely() {
         let start = Instant::now();
         let mut learnt = Learnt::default();
-        let pauses: Vec<u64> = (0..8).map(|_| (learnt.refused(SensorIndex(3), start) - start).as_secs()).collect();
+        let mut now = start;
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            let next_try = learnt.refused(SensorIndex(3), now);
+            assert_eq!(learnt.refused(SensorIndex(3), now), next_try, "a call before its time changes nothing");
+            pauses.push((next_try - now).as_secs());
+            now = next_try;
+        }
         assert_eq!(pauses, [60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
         assert!(learnt.answered(SensorIndex(3)));
         assert_eq!(learnt.apart(SensorIndex(3)), None);

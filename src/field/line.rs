@@ -10,6 +10,7 @@ use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
 use crate::modbus::rtu::RtuExchange;
 use crate::modbus::tcp::TcpExchange;
+use crate::policy::retry::Transient;
 use crate::registry::Link;
 use crate::registry::reading::{Fault, OfflineCause, Stamp};
 use crate::registry::sensor::{Endpoint, SerialSettings};
@@ -85,15 +86,24 @@ impl AskError {
             AskError::Exception(code) => match code.0 {
                 1..=3 => Fault::Refused(*code),
                 5 | 6 => Fault::Busy(*code),
-                10 | 11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
+                10 => Fault::Offline(OfflineCause::NoPathBehindGateway),
+                11 => Fault::Offline(OfflineCause::UnitSilentBehindGateway),
                 _ => Fault::DeviceFailed(*code),
             },
         }
     }
 
-    /// Whether the same request may well be answered at once.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, AskError::Silent | AskError::Noise | AskError::Closed { .. })
+    /// Why the same request may well be answered soon, if so.
+    pub fn transient(&self) -> Option<Transient> {
+        match self {
+            AskError::Silent => Some(Transient::Silence),
+            AskError::Noise => Some(Transient::Damage),
+            AskError::Closed { .. } => Some(Transient::Closed),
+            AskError::Exception(ExceptionCode::ACKNOWLEDGE | ExceptionCode::SERVER_DEVICE_BUSY) => {
+                Some(Transient::Busy)
+            }
+            AskError::Exception(_) | AskError::Unreachable(_) => None,
+        }
     }
 }
 
@@ -102,7 +112,9 @@ impl Line {
     pub fn new(link: &Link) -> Line {
         let framing = match &link.endpoint {
             Endpoint::Tcp { .. } => Framing::Tcp(TcpExchange::default()),
-            Endpoint::Serial(settings) => Framing::Rtu(RtuExchange::new(settings.local_echo)),
+            Endpoint::Serial(line) | Endpoint::RtuOverTcp { line, .. } => {
+                Framing::Rtu(RtuExchange::new(line.local_echo))
+            }
         };
         Line {
             endpoint: link.endpoint.clone(),
@@ -121,20 +133,12 @@ impl Line {
         Line { pipes: Some(pipes), ..Line::new(link) }
     }
 
-    /// How long a futile request keeps the line busy, at most.
-    pub fn futile_cost(&self) -> Duration {
-        match &self.endpoint {
-            Endpoint::Tcp { .. } => self.timeout,
-            Endpoint::Serial(_) => self.timeout * 2,
-        }
-    }
-
     /// The longest that one request takes, from the connection to the last late byte.
     pub fn longest_ask(&self) -> Duration {
         let connect = self.timeout.max(CONNECT_PATIENCE) + self.connect_delay;
-        let (pause, on_the_line) = match &self.endpoint {
-            Endpoint::Serial(settings) => (settings.frame_silence(), settings.time_of(2 * LONGEST_FRAME)),
-            Endpoint::Tcp { .. } => (Duration::ZERO, Duration::ZERO),
+        let (pause, on_the_line) = match self.endpoint.line() {
+            Some(line) => (line.frame_silence(), line.time_of(2 * LONGEST_FRAME)),
+            None => (Duration::ZERO, Duration::ZERO),
         };
         connect + pause.max(self.request_gap) + self.timeout + on_the_line + self.timeout * 2
     }
@@ -153,23 +157,26 @@ impl Line {
             }
             Err(AskError::Silent | AskError::Noise) => {
                 connection.silent_in_a_row += 1;
-                let old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
-                match &self.endpoint {
-                    Endpoint::Serial(settings) => {
-                        let silence = settings.frame_silence();
-                        self.drain(silence).await;
-                    }
-                    Endpoint::Tcp { .. } => {
-                        let given_up = connection.silent_in_a_row >= 3 && old;
-                        if given_up || self.framing.is_mid_frame() {
-                            self.connection = None;
-                        }
-                    }
-                }
+                self.keep_apart().await;
             }
             Err(AskError::Closed { .. } | AskError::Unreachable(_)) => self.connection = None,
         }
         answer
+    }
+
+    /// After a request without an answer: sees to it that what comes late is not taken for the next one's, and gives up a
+    /// connection on which nothing comes any more.
+    async fn keep_apart(&mut self) {
+        if let Some(line) = self.endpoint.line() {
+            let silence = line.frame_silence();
+            self.drain(silence).await;
+        }
+        let Some(connection) = &self.connection else { return };
+        let is_old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
+        let is_half_open = connection.silent_in_a_row >= 3 && is_old && !matches!(self.endpoint, Endpoint::Serial(_));
+        if is_half_open || self.framing.is_mid_frame() {
+            self.connection = None;
+        }
     }
 
     async fn connect(&mut self) -> Result<(), ConnectError> {
@@ -197,9 +204,9 @@ impl Line {
 
     /// Waits until the line has been silent for long enough (V1.02, section 2.5.1.1) and the device has had its pause.
     async fn pace(&mut self) {
-        let silence = match &self.endpoint {
-            Endpoint::Serial(settings) => settings.frame_silence().max(self.request_gap),
-            Endpoint::Tcp { .. } => self.request_gap,
+        let silence = match self.endpoint.line() {
+            Some(line) => line.frame_silence().max(self.request_gap),
+            None => self.request_gap,
         };
         if let Some(last_byte) = self.last_byte
             && !silence.is_zero()
@@ -212,7 +219,7 @@ impl Line {
         let Some(connection) = &mut self.connection else { return Err(AskError::Closed { reused: false }) };
         let closed = AskError::Closed { reused: connection.answered };
         let gone = |endpoint: &Endpoint, closed| match endpoint {
-            Endpoint::Tcp { .. } => closed,
+            Endpoint::Tcp { .. } | Endpoint::RtuOverTcp { .. } => closed,
             Endpoint::Serial(settings) => AskError::Unreachable(ConnectError {
                 cause: OfflineCause::PortGone,
                 text: format!("{}: the port is gone", settings.path),
@@ -271,7 +278,11 @@ impl Line {
         loop {
             let until = end.min(tokio::time::Instant::now() + quiet);
             match tokio::time::timeout_at(until, connection.transport.read(&mut buffer)).await {
-                Ok(Ok(length)) if length > 0 => quiet = silence.max(LATE_ANSWER_GAP),
+                Ok(Ok(length)) if length > 0 => {
+                    // Somebody is there, only late.
+                    connection.silent_in_a_row = 0;
+                    quiet = silence.max(LATE_ANSWER_GAP);
+                }
                 Ok(_) => {
                     self.connection = None;
                     return;
@@ -310,8 +321,5 @@ impl Framing {
 fn characters_time(endpoint: &Endpoint, request_length: usize, request: ReadRequest) -> Duration {
     let data = if request.table().is_bits() { request.count().div_ceil(8) } else { request.count() * 2 };
     let time_of = |settings: &SerialSettings| settings.time_of(request_length + 5 + usize::from(data));
-    match endpoint {
-        Endpoint::Serial(settings) => time_of(settings),
-        Endpoint::Tcp { .. } => Duration::ZERO,
-    }
+    endpoint.line().map_or(Duration::ZERO, time_of)
 }

@@ -38,11 +38,13 @@ pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<Pla
     let device = registry.device(index);
     let cost = LinkCost::of(registry.link(device.link));
     let is_apart = |sensor: &SensorIndex| learnt.apart(*sensor).is_some();
-    let (apart, mut together): (Vec<_>, Vec<_>) = device.sensors.iter().copied().partition(is_apart);
-    together.sort_by_key(|sensor| {
+    let place_of = |sensor: &SensorIndex| {
         let spec = &registry.sensor(*sensor).read;
         (spec.table, span(spec).start, span(spec).end)
-    });
+    };
+    let mut sensors = device.sensors.clone();
+    sensors.sort_by_key(place_of);
+    let (apart, together): (Vec<_>, Vec<_>) = sensors.into_iter().partition(is_apart);
     let read_of = |sensors: &[SensorIndex]| read_of(registry, index, sensors);
     let mut reads = Vec::new();
     for sensors in together.chunk_by(|one, next| registry.sensor(*one).read.table == registry.sensor(*next).read.table)
@@ -52,7 +54,7 @@ pub fn plan(registry: &Registry, index: DeviceIndex, learnt: &Learnt) -> Vec<Pla
         let spans: Vec<Range<u32>> = sensors.iter().map(|sensor| span(&registry.sensor(*sensor).read)).collect();
         reads.extend(cheapest_cuts(&spans, &rules).into_iter().filter_map(|block| read_of(&sensors[block])));
     }
-    reads.extend(apart.iter().filter_map(|sensor| read_of(&[*sensor])));
+    reads.extend(apart.chunk_by(|one, next| place_of(one) == place_of(next)).filter_map(read_of));
     read_heartbeat(registry, index, learnt, &mut reads);
     reads
 }
@@ -62,6 +64,11 @@ fn read_heartbeat(registry: &Registry, index: DeviceIndex, learnt: &Learnt, read
     let device = registry.device(index);
     let missing = device.heartbeat.and_then(|beat| beat.missing_in(reads.iter().map(|read| read.request)));
     let Some(alone) = missing else { return };
+    let beat_alone = PlannedRead { device: index, request: alone, sensors: Vec::new(), every: device.poll_every };
+    if learnt.heartbeat_apart {
+        reads.push(beat_alone);
+        return;
+    }
     let rules = Rules::of(registry, &device.limits, learnt, alone.table(), LinkCost::of(registry.link(device.link)));
     let beat = u32::from(alone.address());
     let longer = reads.iter_mut().filter(|read| read.request.table() == alone.table()).filter_map(|read| {
@@ -75,9 +82,7 @@ fn read_heartbeat(registry: &Registry, index: DeviceIndex, learnt: &Learnt, read
     });
     match longer.min_by_key(|(extra, ..)| *extra) {
         Some((_, request, read)) => read.request = request,
-        None => {
-            reads.push(PlannedRead { device: index, request: alone, sensors: Vec::new(), every: device.poll_every })
-        }
+        None => reads.push(beat_alone),
     }
 }
 
@@ -184,12 +189,6 @@ fn blocks_from<'s>(
         let may = rules.merge && rules.allow(&block) && (rules.across_gaps || !has_gap);
         (is_one_value || may).then_some((place + 1, block))
     })
-}
-
-/// Splits a read that the device refused in two; `None` when it serves one sensor.
-pub fn split(registry: &Registry, read: &PlannedRead) -> Option<[PlannedRead; 2]> {
-    let (before, after) = read.sensors.split_at(read.sensors.len() / 2);
-    Some([read_of(registry, read.device, before)?, read_of(registry, read.device, after)?])
 }
 
 #[cfg(test)]

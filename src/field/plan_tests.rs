@@ -123,12 +123,12 @@ fn may_share(spans: &[Range<u32>], limits: &ReadLimits) -> bool {
             && !limits.forbidden.iter().any(is_forbidden))
 }
 
-/// What a partition of sensors costs; none where it breaks a limit.
-type Judge<'a> = &'a dyn Fn(&[Vec<Range<u32>>]) -> Option<Duration>;
+/// What a partition costs, if it is allowed.
+type Judge<'j> = dyn Fn(&[Vec<Range<u32>>]) -> Option<Duration> + 'j;
 
 /// The cost of the cheapest of all partitions of the sensors, in order or not.
 fn brute_force(spans: &[Range<u32>], limits: &ReadLimits, cost: LinkCost) -> Duration {
-    fn go(rest: &[Range<u32>], blocks: &mut Vec<Vec<Range<u32>>>, judge: Judge<'_>) -> Option<Duration> {
+    fn go(rest: &[Range<u32>], blocks: &mut Vec<Vec<Range<u32>>>, judge: &Judge<'_>) -> Option<Duration> {
         let Some((span, rest)) = rest.split_first() else { return judge(blocks) };
         let mut best: Option<Duration> = None;
         for place in 0..=blocks.len() {

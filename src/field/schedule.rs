@@ -24,6 +24,8 @@ pub struct Schedule {
 struct Entry {
     read: PlannedRead,
     due: Instant,
+    /// When it is asked again because the last answer was missing or damaged; before its turn.
+    again: Option<Instant>,
 }
 
 /// What to do now.
@@ -56,7 +58,7 @@ impl Schedule {
     fn add(&mut self, read: PlannedRead, due: Instant) {
         let place = self.reads.len();
         self.place_of.extend(read.sensors.iter().map(|sensor| (*sensor, place)));
-        self.reads.push(Entry { read, due });
+        self.reads.push(Entry { read, due, again: None });
     }
 
     /// The read at a place that [`Next::Read`] named.
@@ -96,7 +98,8 @@ impl Schedule {
     /// When a read may be asked: when it is due, and its device does not rest.
     fn due(&self, place: usize) -> Instant {
         let entry = &self.reads[place];
-        self.resting.get(&entry.read.device).map_or(entry.due, |until| entry.due.max(*until))
+        let due = entry.again.unwrap_or(entry.due);
+        self.resting.get(&entry.read.device).map_or(due, |until| due.max(*until))
     }
 
     /// Whether a device is left alone at this moment.
@@ -108,6 +111,7 @@ impl Schedule {
     pub fn asked(&mut self, place: usize, now: Instant) {
         let every = self.reads[place].read.every.max(Duration::from_millis(1));
         let entry = &mut self.reads[place];
+        entry.again = None;
         let late = now.saturating_duration_since(entry.due);
         if entry.due <= now {
             let missed = (late.as_nanos() / every.as_nanos()) as u32;
@@ -123,10 +127,39 @@ impl Schedule {
         self.reads[place].due = until;
     }
 
-    /// A read is asked in two halves from now on, at once.
-    pub fn replace(&mut self, place: usize, [before, after]: [PlannedRead; 2], now: Instant) {
-        self.reads[place] = Entry { read: before, due: now };
-        self.add(after, now);
+    /// The read is asked again at this moment, and keeps its beat. Others go meanwhile.
+    pub fn again(&mut self, place: usize, at: Instant) {
+        self.reads[place].again = Some(at);
+        self.urgent.retain(|urgent| *urgent != place);
+    }
+
+    /// A device is read so from now on. Each read has its turn when the first of its sensors would have had it, or when `not_before`
+    /// says.
+    pub fn replan(
+        &mut self,
+        device: DeviceIndex,
+        plan: Vec<PlannedRead>,
+        now: Instant,
+        not_before: impl Fn(&PlannedRead) -> Option<Instant>,
+    ) {
+        let wished: Vec<SensorIndex> =
+            self.urgent.drain(..).filter_map(|place| self.reads[place].read.sensors.first().copied()).collect();
+        let due_of = |read: &PlannedRead| {
+            let turns = read.sensors.iter().filter_map(|sensor| self.place_of.get(sensor));
+            turns.map(|place| self.reads[*place].due).min().unwrap_or(now)
+        };
+        let dues: Vec<Instant> = plan.iter().map(|read| not_before(read).unwrap_or_else(|| due_of(read))).collect();
+        let mut kept = std::mem::take(&mut self.reads);
+        kept.retain(|entry| entry.read.device != device);
+        self.place_of.clear();
+        for (place, entry) in kept.iter().enumerate() {
+            self.place_of.extend(entry.read.sensors.iter().map(|sensor| (*sensor, place)));
+        }
+        self.reads = kept;
+        for (read, due) in plan.into_iter().zip(dues) {
+            self.add(read, due);
+        }
+        wished.into_iter().for_each(|sensor| self.wish(sensor));
     }
 
     /// The device is left alone until then.
@@ -139,6 +172,7 @@ impl Schedule {
         self.resting.remove(&device);
         for entry in self.reads.iter_mut().filter(|entry| entry.read.device == device) {
             entry.due = entry.due.min(now);
+            entry.again = None;
         }
     }
 }

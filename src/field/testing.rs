@@ -21,12 +21,19 @@ pub struct Plan {
     devices: Vec<Vec<(u16, u8)>>,
     limits: ReadLimits,
     heartbeat: Option<Heartbeat>,
+    request_gap: Duration,
 }
 
 impl Plan {
     pub fn tcp(sensors: &[(u16, u8)]) -> Plan {
         let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 502 };
-        Plan { endpoint, devices: vec![sensors.to_vec()], limits: ReadLimits::default(), heartbeat: None }
+        Plan {
+            endpoint,
+            devices: vec![sensors.to_vec()],
+            limits: ReadLimits::default(),
+            heartbeat: None,
+            request_gap: Duration::ZERO,
+        }
     }
 
     pub fn serial(sensors: &[(u16, u8)]) -> Plan {
@@ -39,6 +46,13 @@ impl Plan {
             local_echo: false,
         });
         Plan { endpoint, ..Plan::tcp(sensors) }
+    }
+
+    /// The same on a line behind a converter.
+    pub fn rtu_over_tcp(sensors: &[(u16, u8)]) -> Plan {
+        let plan = Plan::serial(sensors);
+        let Endpoint::Serial(line) = plan.endpoint else { return plan };
+        Plan { endpoint: Endpoint::RtuOverTcp { host: "127.0.0.1".to_owned(), port: 4001, line }, ..plan }
     }
 
     pub fn and_device(mut self, sensors: &[(u16, u8)]) -> Plan {
@@ -59,6 +73,11 @@ impl Plan {
         Plan { heartbeat: Some(heartbeat), ..self }
     }
 
+    /// The same with a pause after each answer.
+    pub fn with_gap(self, request_gap: Duration) -> Plan {
+        Plan { request_gap, ..self }
+    }
+
     /// The same with other limits of every device.
     pub fn with(mut self, change: impl FnOnce(&mut ReadLimits)) -> Plan {
         change(&mut self.limits);
@@ -72,7 +91,7 @@ impl Plan {
             id: "L".parse().expect("a name"),
             endpoint: self.endpoint.clone(),
             timeout: Duration::from_millis(300),
-            request_gap: Duration::ZERO,
+            request_gap: self.request_gap,
             connect_delay: Duration::ZERO,
             retry_max: Duration::from_secs(30),
             devices: Vec::new(),

@@ -58,7 +58,9 @@ impl Transport {
     /// Opens the way, or says within `patience` why there is none.
     pub async fn connect(endpoint: &Endpoint, patience: Duration) -> Result<Transport, ConnectError> {
         match endpoint {
-            Endpoint::Tcp { host, port } => connect_tcp(host, *port, patience).await,
+            Endpoint::Tcp { host, port } | Endpoint::RtuOverTcp { host, port, .. } => {
+                connect_tcp(host, *port, patience).await
+            }
             Endpoint::Serial(settings) => open_port(settings),
         }
     }

@@ -14,7 +14,7 @@ use crate::board::Board;
 use crate::clock::{Rfc3339, rfc3339, wall_of};
 use crate::ids::GatewayId;
 use crate::modbus::words::DataType;
-use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, SensorState, Stamp};
+use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, RefusedSensor, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 
 /// A reading as topics and tool results have it (contract, section 4): the one definition of its members and their order.
@@ -239,8 +239,20 @@ pub fn device_status_json(
     object.insert("since".into(), time(state.since).into());
     object.insert("next_try".into(), next_try.map(|moment| rfc3339(wall_of(moment, now))).into());
     object.insert("last_answer".into(), time(state.last_answer).into());
+    let refused = state.refused.iter().map(|refused| refused_json(registry, refused, now));
+    object.insert("refused".into(), refused.collect());
+    object.insert("learnt_max_registers".into(), state.learnt_max_registers.into());
+    object.insert("learnt_max_bits".into(), state.learnt_max_bits.into());
     object.insert("as_of".into(), rfc3339(now.wall).into());
     object
+}
+
+/// A sensor that its device refuses, and that is tried again at its time.
+fn refused_json(registry: &Registry, refused: &RefusedSensor, now: Stamp) -> Value {
+    serde_json::json!({
+        "sensor_id": registry.sensor(refused.sensor).id.as_str(), "reason": refused.fault.reason(false),
+        "next_try": rfc3339(wall_of(refused.next_try, now)),
+    })
 }
 
 /// What the gateway says of itself on `status`.
@@ -441,7 +453,7 @@ mod tests {
         let expected = json!({
             "device": "press-plc", "link": "press-tcp", "status": "offline", "reason": "refused", "scope": "link",
             "since": "2026-11-30T09:15:02.381Z", "next_try": "2026-11-30T09:15:10.381Z", "last_answer": null,
-            "as_of": "2026-11-30T09:15:02.381Z"
+            "refused": [], "learnt_max_registers": null, "learnt_max_bits": null, "as_of": "2026-11-30T09:15:02.381Z"
         });
         assert_eq!(Value::Object(device_status_json(&registry, index, &state, now)), expected);
     }

@@ -11,6 +11,9 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest rest on a line that serves nobody else meanwhile.
 const LONGEST_ALONE: Duration = Duration::from_secs(2);
 
+/// The longest rest on a line that serves others, unless they are owed a longer one.
+const LONGEST_SHARED: Duration = Duration::from_secs(30);
+
 /// A futile try may take one part in so many of a shared line's time: 5 %.
 const SHARE: u32 = 20;
 
@@ -23,7 +26,8 @@ pub struct Rest {
     pub cost: Duration,
     /// Whether another device of the line answers.
     pub others_alive: bool,
-    /// The longest rest that the configuration allows. A rest that living neighbours need may be longer.
+    /// The longest rest that the configuration allows. It was written by somebody who wants the device back by then, so that it
+    /// holds also where neighbours pay more than their part for it.
     pub longest: Duration,
 }
 
@@ -32,13 +36,13 @@ impl Rest {
     pub fn duration(&self, jitter: f64) -> Duration {
         let exponential = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
         let rest = if self.others_alive {
-            exponential.min(self.longest).max(self.cost.saturating_mul(SHARE))
+            exponential.min(LONGEST_SHARED).max(self.cost.saturating_mul(SHARE)).min(self.longest)
         } else {
             exponential.min(LONGEST_ALONE).min(self.longest)
         };
         // What the neighbours are owed is not shortened.
         let owed = if self.others_alive { self.cost.saturating_mul(SHARE - 1) } else { Duration::ZERO };
-        rest.mul_f64(1.0 - 0.1 * jitter.clamp(0.0, 1.0)).max(owed)
+        rest.mul_f64(1.0 - 0.1 * jitter.clamp(0.0, 1.0)).max(owed.min(self.longest))
     }
 }
 
@@ -67,8 +71,10 @@ mod tests {
         check(5, true, 8_000);
         check(9, true, 30_000);
         let dear =
-            Rest { failures: 1, cost: Duration::from_secs(2), others_alive: true, longest: Duration::from_secs(30) };
-        assert_eq!(dear.duration(1.0), Duration::from_secs(38), "2 of 40 seconds, though retry_max is 30");
+            Rest { failures: 1, cost: Duration::from_secs(2), others_alive: true, longest: Duration::from_secs(60) };
+        assert_eq!(dear.duration(1.0), Duration::from_secs(38), "2 of 40 seconds");
+        let wanted_back = Rest { longest: Duration::from_secs(1), ..dear };
+        assert_eq!(wanted_back.duration(0.0), Duration::from_secs(1), "retry_max is a promise");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rust_decimal::Decimal;
 
 use crate::modbus::exception::ExceptionCode;
 use crate::quantity::Value;
+use crate::registry::SensorIndex;
 
 /// A moment by both clocks: ages come from the monotonic one, timestamps for people from the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +136,10 @@ pub enum OfflineCause {
     NoRoute,
     /// The host takes connections, or the port is open, but no answer comes.
     ConnectedButSilent,
-    /// A gateway in between says that the unit does not answer (exceptions 10 and 11).
+    /// A gateway in between says that the unit does not answer (exception 11).
     UnitSilentBehindGateway,
+    /// A gateway in between has no path to the unit (exception 10): its configuration does not know it.
+    NoPathBehindGateway,
     /// Answers come, but damaged ones.
     LineNoise,
     /// The serial port is not there, or cannot be opened.
@@ -151,6 +154,7 @@ impl OfflineCause {
             OfflineCause::NoRoute => "no_route",
             OfflineCause::ConnectedButSilent => "connected_but_silent",
             OfflineCause::UnitSilentBehindGateway => "unit_silent_behind_gateway",
+            OfflineCause::NoPathBehindGateway => "no_path_behind_gateway",
             OfflineCause::LineNoise => "line_noise",
             OfflineCause::PortGone => "port_gone",
         }
@@ -336,6 +340,23 @@ pub struct DeviceState {
     pub failures: u64,
     /// How long the last answer took.
     pub last_latency: Duration,
+    /// Sensors that it refuses, and that are read apart from their neighbours.
+    pub refused: Vec<RefusedSensor>,
+    /// The most registers that it gives at once, if that was found out.
+    pub learnt_max_registers: Option<u16>,
+    /// The most bits that it gives at once, if that was found out.
+    pub learnt_max_bits: Option<u16>,
+}
+
+/// A sensor that its device refuses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefusedSensor {
+    /// Which one.
+    pub sensor: SensorIndex,
+    /// How.
+    pub fault: Fault,
+    /// When it is tried again.
+    pub next_try: Instant,
 }
 
 #[cfg(test)]

@@ -42,6 +42,27 @@ pub enum Endpoint {
     },
     /// Modbus RTU on a serial port.
     Serial(SerialSettings),
+    /// Modbus RTU through a TCP connection, to a converter that hands the bytes on to a serial line as they are.
+    RtuOverTcp {
+        /// A host name or an address, as for Modbus/TCP.
+        host: String,
+        /// The TCP port.
+        port: u16,
+        /// The line behind the converter; its path is the `host:port` that leads there.
+        line: SerialSettings,
+    },
+}
+
+impl Endpoint {
+    /// The serial line that the requests go over in the end, if there is one.
+    ///
+    /// Its frames carry no transaction id, and only silence keeps one answer from the next request.
+    pub fn line(&self) -> Option<&SerialSettings> {
+        match self {
+            Endpoint::Tcp { .. } => None,
+            Endpoint::Serial(line) | Endpoint::RtuOverTcp { line, .. } => Some(line),
+        }
+    }
 }
 
 /// A serial port and how its characters look (Modbus over Serial Line V1.02, section 2.5.1).

@@ -1,6 +1,6 @@
 //! The configuration with which a gateway finds the plant: the same one, with the places of its links replaced.
 //!
-//! It is the text of the file that is changed, and only the values of `tcp` and `serial`, so that comments and layout
+//! It is the text of the file that is changed, and only the values of `tcp`, `serial` and `rtu_over_tcp`, so that comments and layout
 //! stay and any real configuration can be tried without a plant.
 
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub fn move_registry(registry: &Registry, served: &[ServedLink]) -> Registry {
         link.devices.clear();
         let place = served.iter().find(|served| served.link == link.id).map(|served| &served.place);
         match (&mut link.endpoint, place) {
-            (Endpoint::Tcp { host, port }, Some(Place::Tcp(address))) => {
+            (Endpoint::Tcp { host, port } | Endpoint::RtuOverTcp { host, port, .. }, Some(Place::Tcp(address))) => {
                 if let Some((moved_host, moved_port)) = split_address(address) {
                     *host = moved_host;
                     *port = moved_port;
@@ -83,15 +83,16 @@ fn split_address(address: &str) -> Option<(String, u16)> {
 
 /// Where in the text the link's place stands, quotes included.
 fn place_of(file: &DeTable<'_>, served: &ServedLink) -> Option<Range<usize>> {
-    let key = match served.place {
-        Place::Tcp(_) => "tcp",
-        Place::Serial(_) => "serial",
+    let keys: &[&str] = match served.place {
+        Place::Tcp(_) => &["tcp", "rtu_over_tcp"],
+        Place::Serial(_) => &["serial"],
     };
     let links = file.get("link")?.get_ref().as_array()?;
     let mut tables = links.iter().filter_map(|link| link.get_ref().as_table());
     let named =
         |table: &&DeTable<'_>| table.get("id").and_then(|id| id.get_ref().as_str()) == Some(served.link.as_str());
-    let value = tables.find(named)?.get(key)?;
+    let table = tables.find(named)?;
+    let value = keys.iter().find_map(|key| table.get(*key))?;
     matches!(value.get_ref(), DeValue::String(_)).then(|| value.span())
 }
 

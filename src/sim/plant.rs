@@ -253,7 +253,7 @@ impl Plant {
         let Some(device) = self.device_of(link, unit) else {
             return Err(match self.registry.link(link).endpoint {
                 // On a line each device hears every request, and answers only its own.
-                Endpoint::Serial(_) => Answer::Silence,
+                Endpoint::Serial(_) | Endpoint::RtuOverTcp { .. } => Answer::Silence,
                 Endpoint::Tcp { .. } => Answer::Exception(GATEWAY_TARGET_SILENT),
             });
         };

@@ -42,7 +42,7 @@ impl LinkFaults {
         let of_link = |(link, described): (LinkIndex, &Link)| {
             let framing = match described.endpoint {
                 Endpoint::Tcp { .. } => Framing::Tcp,
-                Endpoint::Serial(_) => Framing::Rtu,
+                Endpoint::Serial(_) | Endpoint::RtuOverTcp { .. } => Framing::Rtu,
             };
             let seed = seed.wrapping_add(link.place() as u64);
             let injector = Arc::new(Mutex::new(Injector::new(framing, described.timeout, seed)));

@@ -64,7 +64,7 @@ impl RunningPlant {
             let slave = Slave::new(plant.clone(), index);
             let link_faults = faults[index.place()].clone();
             let server = match &link.endpoint {
-                Endpoint::Tcp { host, port } => {
+                Endpoint::Tcp { host, port } | Endpoint::RtuOverTcp { host, port, .. } => {
                     let moved_port = moved_port(options.port_base, tcp_links);
                     tcp_links += 1;
                     let port = moved_port

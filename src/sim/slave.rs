@@ -16,10 +16,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_modbus::server::{Service, tcp};
+use tokio_modbus::server::{Service, rtu_over_tcp, tcp};
 use tokio_modbus::{ExceptionCode, Request, Response, SlaveRequest};
 use tokio_util::sync::CancellationToken;
 
+use super::frames::Framing;
 use super::plant::{Answer, Asked, Plant};
 use super::relay::{self, LinkFaults};
 use crate::modbus::Table;
@@ -162,6 +163,12 @@ impl Drop for TcpSlave {
     }
 }
 
+/// How the frames of a listener's connections are made.
+enum Server {
+    Tcp(tcp::Server),
+    RtuOverTcp(rtu_over_tcp::Server),
+}
+
 async fn serve(
     slave: Slave,
     faults: LinkFaults,
@@ -169,7 +176,10 @@ async fn serve(
     slots: Arc<Semaphore>,
     gone: CancellationToken,
 ) {
-    let server = tcp::Server::new(listener);
+    let server = match faults.framing() {
+        Framing::Tcp => Server::Tcp(tcp::Server::new(listener)),
+        Framing::Rtu => Server::RtuOverTcp(rtu_over_tcp::Server::new(listener)),
+    };
     let on_connected = |stream: TcpStream, _peer: SocketAddr| {
         let open = CONNECTIONS - slots.available_permits() as u32;
         let slot = slots.clone().try_acquire_owned().ok().filter(|_| faults.admits(open));
@@ -195,7 +205,11 @@ async fn serve(
     loop {
         let link = slave.link;
         let on_error = move |err: std::io::Error| tracing::debug!(?link, error = %err, "a connection broke");
-        if let Err(err) = server.serve(&on_connected, on_error).await {
+        let ended = match &server {
+            Server::Tcp(server) => server.serve(&on_connected, on_error).await,
+            Server::RtuOverTcp(server) => server.serve(&on_connected, on_error).await,
+        };
+        if let Err(err) = ended {
             tracing::warn!(link = ?slave.link, error = %err, "the simulated device could not accept a connection");
         }
         tokio::time::sleep(LISTENER_REST).await;

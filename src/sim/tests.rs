@@ -421,3 +421,35 @@ async fn a_line_with_local_echo_repeats_the_request_and_our_own_client_core_read
     let expected = heapless::Vec::from_slice(&[0xFEFF, 0xFFFF]).unwrap();
     assert_eq!(received, Received::Reply(Ok(ReadReply::Registers(expected))));
 }
+
+#[tokio::test]
+async fn a_serial_line_behind_a_converter_is_read_through_its_tcp_port() {
+    let mut registry = Registry::default();
+    let plain = with_port(Path::new("/dev/null"), false);
+    for (_, link) in plain.links() {
+        let mut link = Link { devices: Vec::new(), ..link.clone() };
+        if let Endpoint::Serial(line) = &link.endpoint {
+            link.endpoint = Endpoint::RtuOverTcp { host: "127.0.0.1".into(), port: 0, line: line.clone() };
+        }
+        registry.add_link(link).unwrap();
+    }
+    for (_, device) in plain.devices() {
+        registry.add_device(Device { sensors: Vec::new(), ..device.clone() }).unwrap();
+    }
+    for (_, sensor) in plain.sensors() {
+        registry.add_sensor(sensor.clone()).unwrap();
+    }
+    let options = PlantOptions { port_base: Some(0), ..PlantOptions::default() };
+    let plant = Plant::start(registry.into(), options).await.unwrap();
+    do_ok(&plant, "set A_LINE1_060 -2").await;
+    let moved = plant.moved_registry();
+    let link = moved.find_link("rs485-a").unwrap();
+    let mut line = crate::field::line::Line::new(moved.link(link));
+    let request = ReadRequest::new(Table::Input, 0, 2).unwrap();
+    for _ in 0..3 {
+        let (reply, _) = line.ask(3, request).await.expect("an answer");
+        assert_eq!(reply.registers(0, 2), Some(&[0xFEFF, 0xFFFF][..]));
+    }
+    assert!(line.ask(9, request).await.is_err(), "a unit that is not there answered");
+    assert!(line.ask(3, request).await.is_ok(), "and the others are still read");
+}

@@ -49,6 +49,10 @@ fn success() -> Value {
         "status": {"enum": ["online", "degraded", "offline"]}, "reason": output::text_or_null(),
         "scope": {"enum": [null, "device", "link"]}, "since": output::moment_or_null(),
         "next_try": output::moment_or_null(), "last_answer": output::moment_or_null(),
+        "refused": {"type": "array", "items": output::closed(json!({
+            "sensor_id": output::text(), "reason": output::text(), "next_try": output::moment(),
+        }))},
+        "learnt_max_registers": output::count_or_null(), "learnt_max_bits": output::count_or_null(),
         "last_latency_ms": output::count_or_null(), "poll_every_ms": output::count(), "sensors": output::count(),
         "requests": output::count(), "failures": output::count(),
     }));

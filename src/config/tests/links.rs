@@ -1,6 +1,7 @@
 //! What is said of a wrong link or device.
 
-use super::{check, said};
+use super::{Config, check, said};
+use crate::registry::sensor::{Endpoint, Parity};
 
 #[test]
 fn a_unit_id_is_one_that_the_link_has() {
@@ -300,6 +301,47 @@ fn a_time_has_a_unit_and_bounds() {
         "unit = \"°C\"\nmax_age = true",
         &[
             r#"25:11: device[press-plc].sensor[A_LINE1_042].max_age: a time with its unit belongs here, and this is true or false (found true); write it as "1s" or "250ms""#,
+        ],
+    );
+}
+
+#[test]
+fn a_converter_leads_to_a_serial_line() {
+    let text = |link: &str, unit: &str| {
+        format!(
+            "[gateway]\nid = \"gw\"\n[broker]\nurl = \"mqtt://localhost\"\n[[link]]\nid = \"oven\"\n{link}\n\
+             [[device]]\nid = \"meter\"\nlink = \"oven\"\nunit = {unit}\n[[device.sensor]]\nid = \"A_OVEN_001\"\n\
+             read = {{ table = \"holding\", address = 0, type = \"u16\" }}\n"
+        )
+    };
+    let parsed = Config::parse(&text("rtu_over_tcp = \"10.0.0.7:4001\"\nbaud = 9600\nparity = \"none\"", "1"), "f");
+    let registry = parsed.expect("no faults").config.registry;
+    let (_, link) = registry.links().next().expect("one link");
+    let Endpoint::RtuOverTcp { host, port, line } = &link.endpoint else { panic!("{link:?}") };
+    assert_eq!((host.as_str(), *port, line.baud, line.parity), ("10.0.0.7", 4001, 9_600, Parity::None));
+    let faults = |link: &str, unit: &str| Config::parse(&text(link, unit), "f").expect_err("a fault").to_string();
+    assert!(faults("rtu_over_tcp = \"10.0.0.7:4001\"", "248").contains("a unit id on a serial line is 1 to 247"));
+    let both = faults("tcp = \"10.0.0.7\"\nrtu_over_tcp = \"10.0.0.7:4001\"", "1");
+    assert!(both.contains("a link is either tcp or rtu_over_tcp"), "{both}");
+}
+
+#[test]
+fn case_c32_a_device_names_the_registers_that_nobody_may_touch() {
+    let forbidden = "unit = 1\nforbidden = [{ table = \"holding\", first = 110, last = 119 }]\n";
+    check("unit = 1\n", forbidden, &[]);
+    let sensor_in_it = forbidden.replace("110, last = 119", "100");
+    check(
+        "unit = 1\n",
+        &sensor_in_it,
+        &[
+            "24:1: device[press-plc].sensor[A_LINE1_042].read: the device forbids the registers 100 to 100 of holding (found read); remove the sensor, or narrow the range in forbidden",
+        ],
+    );
+    check(
+        "unit = 1\n",
+        &forbidden.replace("119", "109"),
+        &[
+            "20:55: device[press-plc].forbidden[#1].last: the last register comes before the first (found 109); write first = 109, last = 110",
         ],
     );
 }

@@ -11,11 +11,12 @@ use crate::tools::offline::Lack;
 use crate::tools::spec::ToolSpec;
 
 const MARK: &str = "<!-- from the table -->";
-const CAUSES: [OfflineCause; 6] = [
+const CAUSES: [OfflineCause; 7] = [
     OfflineCause::Refused,
     OfflineCause::NoRoute,
     OfflineCause::ConnectedButSilent,
     OfflineCause::UnitSilentBehindGateway,
+    OfflineCause::NoPathBehindGateway,
     OfflineCause::LineNoise,
     OfflineCause::PortGone,
 ];

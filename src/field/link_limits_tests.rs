@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::bench::{Bench, MINUTE, Mood, offline};
 use super::testing::{Plan, word};
 use crate::clock;
+use crate::modbus::Table;
 use crate::modbus::exception::ExceptionCode;
 use crate::quantity::Value;
+use crate::registry::heartbeat::Heartbeat;
 use crate::registry::reading::{DeviceStatus, Fault, OfflineCause};
 use crate::registry::{DeviceIndex, SensorIndex};
 
@@ -249,4 +251,19 @@ async fn overlapping_sensors_are_told_apart_when_their_read_is_refused() {
     bench.plug_in();
     bench.until(0, good(10)).await;
     bench.until(1, refused(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c40_a_heartbeat_that_is_refused_costs_the_sensors_nothing() {
+    let max_unchanged = SECOND * 30;
+    let heartbeat = Heartbeat { table: Table::Holding, address: 8, max_unchanged };
+    let bench = Bench::new(Plan::tcp(&row(0..8)).with_heartbeat(heartbeat));
+    bench.set_mood(1, Mood::Lacks(8));
+    bench.plug_in();
+    let found = bench.until(7, good(7)).await;
+    assert!(found < SECOND, "{found:?}");
+    assert_eq!(bench.requests().first(), Some(&(1, 0, 9)), "it is read along at first");
+    tokio::time::sleep(SECOND * 3).await;
+    assert_eq!(requests_of_a_cycle(&bench).await, [(0, 8)], "and from then on apart, and rarely");
+    assert_eq!((bench.status(0), bench.value(0, SECOND * 2)), (DeviceStatus::Online, good(0)));
 }

@@ -9,11 +9,24 @@ use std::time::{Duration, Instant};
 use crate::modbus::Table;
 use crate::registry::SensorIndex;
 
-/// When a refused sensor is tried again for the first time.
-const FIRST_RETRY: Duration = Duration::from_secs(60);
+/// When a sensor is tried again for which its device gave an exception: at first, and at the latest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pauses {
+    /// The first pause; each is twice the one before.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
 
-/// The longest pause between two tries of a refused sensor.
-const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
+impl Pauses {
+    /// The register does not exist, or may not be read so: a matter of configuration.
+    pub const REFUSED: Pauses = Pauses { first: Duration::from_secs(60), longest: Duration::from_secs(3_600) };
+
+    /// The device failed at it, which may pass at any time.
+    pub fn failed(longest: Duration) -> Pauses {
+        Pauses { first: Duration::from_secs(1).min(longest), longest }
+    }
+}
 
 /// All that a device has revealed. It holds at most one entry per sensor, and one hole per pair of neighbours.
 #[derive(Clone, Debug, Default)]
@@ -61,14 +74,14 @@ impl Learnt {
     }
 
     /// A sensor was refused, and could be told from its neighbours: when to ask for it again.
-    pub fn refused(&mut self, sensor: SensorIndex, now: Instant) -> Instant {
+    pub fn refused(&mut self, sensor: SensorIndex, pauses: Pauses, now: Instant) -> Instant {
         self.set_apart(sensor, false, now);
         let Some(apart) = self.apart.iter_mut().find(|apart| apart.sensor == sensor) else { return now };
         // A call asked before its time, which says nothing new.
         if apart.refusals > 0 && now < apart.next_try {
             return apart.next_try;
         }
-        let pause = FIRST_RETRY.saturating_mul(1 << apart.refusals.min(16)).min(LONGEST_RETRY);
+        let pause = pauses.first.saturating_mul(1 << apart.refusals.min(16)).min(pauses.longest);
         apart.refusals += 1;
         apart.next_try = now + pause;
         apart.next_try
@@ -104,8 +117,12 @@ mod tests {
         let mut now = start;
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            let next_try = learnt.refused(SensorIndex(3), now);
-            assert_eq!(learnt.refused(SensorIndex(3), now), next_try, "a call before its time changes nothing");
+            let next_try = learnt.refused(SensorIndex(3), Pauses::REFUSED, now);
+            assert_eq!(
+                learnt.refused(SensorIndex(3), Pauses::REFUSED, now),
+                next_try,
+                "a call before its time changes nothing"
+            );
             pauses.push((next_try - now).as_secs());
             now = next_try;
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::health::rest_after;
+use super::learnt::Pauses;
 use super::line::AskError;
 use super::link::{LinkTask, Tries};
 use super::plan::{self, PlannedRead};
@@ -22,7 +23,7 @@ use crate::registry::{DeviceIndex, Registry, SensorIndex};
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 
 /// A device that failed while it read is asked for the same again after this long.
-const FAILED_AGAIN: Duration = Duration::from_secs(10);
+const FAILED_AGAIN: Duration = Duration::from_secs(2);
 
 impl LinkTask {
     /// The device answered with data.
@@ -167,9 +168,13 @@ impl LinkTask {
         let without = findings.refused.iter().chain(&findings.overlapping).chain(&findings.unread);
         without.for_each(|index| self.has_no_value(*index, fault, now));
         let Some(health) = self.devices.get_mut(&read.device) else { return };
+        let pauses = match is_failure {
+            true => Pauses::failed(registry.link(self.link).retry_max),
+            false => Pauses::REFUSED,
+        };
         for index in &findings.refused {
             let is_new = health.learnt.apart(*index).is_none();
-            health.learnt.refused(*index, now.instant);
+            health.learnt.refused(*index, pauses, now.instant);
             if is_new {
                 let sensor = registry.sensor(*index);
                 warn!(%device, sensor_id = %sensor.id, %table, address = sensor.read.address, ?fault,

@@ -93,7 +93,7 @@ fn case_c32_no_read_touches_a_forbidden_register() {
 fn what_was_learnt_is_planned_around_and_never_in_crumbs() {
     let registry = Plan::tcp(&(0..16).map(|address| (address, word(1))).collect::<Vec<_>>()).registry();
     let mut learnt = Learnt::default();
-    learnt.refused(SensorIndex(5), Instant::now());
+    learnt.refused(SensorIndex(5), crate::field::learnt::Pauses::REFUSED, Instant::now());
     assert_eq!(requests(&plan(&registry, DeviceIndex(0), &learnt)), [(0, 5), (6, 10), (5, 1)]);
     learnt.holes.push((Table::Holding, 3..4));
     learnt.limit(Table::Holding, 8);

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::clock;
+use crate::metrics::Meters;
 use crate::quantity::Value;
 use crate::registry::reading::{DeviceState, DeviceStatus, Fault, NoValueNow, Sample, SensorState, Stamp};
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
@@ -19,6 +21,7 @@ pub struct Board {
     registry: Arc<Registry>,
     inner: Mutex<Inner>,
     changed: Notify,
+    meters: Meters,
 }
 
 #[derive(Debug)]
@@ -84,7 +87,13 @@ impl Board {
             unpublished_sensors: Marks::new(sensors),
             unpublished_devices: Marks::new(devices),
         };
-        Board { registry, inner: Mutex::new(inner), changed: Notify::new() }
+        let meters = Meters::new(&registry, clock::instant());
+        Board { registry, inner: Mutex::new(inner), changed: Notify::new(), meters }
+    }
+
+    /// What is counted of the work on the plant.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -166,13 +175,6 @@ impl Board {
             inner.unpublished_devices.mark(index.place());
             self.changed.notify_one();
         }
-    }
-
-    /// Counts a request to a device, answered with data or not.
-    pub fn count_request(&self, index: DeviceIndex, failed: bool) {
-        let state = &mut self.lock().devices[index.place()];
-        state.requests += 1;
-        state.failures += u64::from(failed);
     }
 
     /// Looks at a sensor's state under the lock; keep it short.

@@ -3,6 +3,8 @@
 //! A device, a line or a broker that is away is no reason not to start: the plant side polls, the session connects, and each
 //! says what it lacks. Only what a person has to mend stops the start: a taken port, a certificate that cannot be read.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use crate::gate::dispatch::Dispatcher;
 use crate::gate::publisher::Publisher;
 use crate::gate::session::{Session, SessionSettings};
 use crate::gate::topics::Topics;
+use crate::metrics::endpoint::Endpoint;
+use crate::metrics::exporter::Exporter;
 use crate::progress::{Pledge, Progress, Stuck};
 use crate::registry::reading::DeviceStatus;
 use crate::tools::Toolbox;
@@ -48,6 +52,7 @@ pub struct Daemon {
     publisher: JoinSet<()>,
     session: JoinSet<()>,
     dispatcher: JoinSet<()>,
+    metrics: JoinSet<()>,
 }
 
 /// Why a gateway did not start.
@@ -56,6 +61,15 @@ pub enum StartError {
     /// The embedded broker did not start.
     #[error("the embedded broker is not there")]
     Broker(#[from] BrokerError),
+    /// Nothing can listen where the metrics should be read.
+    #[error("the metrics cannot be offered at {listen}; change metrics.listen, or end the program that listens there")]
+    Metrics {
+        /// What the configuration says.
+        listen: SocketAddr,
+        /// What the system says.
+        #[source]
+        err: io::Error,
+    },
     /// The broker cannot even be tried.
     #[error("the broker cannot be reached")]
     Access(#[from] AccessError),
@@ -86,6 +100,12 @@ impl Daemon {
         let board = Arc::new(Board::new(Arc::clone(&config.registry)));
         let (stop_links, stop_publisher, stop_session) =
             (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        let exporter =
+            Exporter { registry: Arc::clone(&config.registry), board: Arc::clone(&board), facts: Arc::clone(&facts) };
+        let metrics = match config.metrics {
+            Some(listen) => one_task(open_metrics(listen, exporter).await?.run(stop_session.clone())),
+            None => JoinSet::new(),
+        };
         let (field, links) =
             link::start(&config.registry, &board, config.publish.at_least_every, &progress, &stop_links);
         let publisher = Publisher {
@@ -108,6 +128,7 @@ impl Daemon {
             )),
             dispatcher: one_task(until_end(progress.enrol("the dispatcher".into()), dispatcher.run(requests))),
             session: one_task(session.run(stop_session.clone())),
+            metrics,
             config,
             access,
             board,
@@ -176,11 +197,21 @@ impl Daemon {
         self.stop_session.cancel();
         join(&mut self.session, "session", end).await;
         join(&mut self.dispatcher, "dispatcher", end).await;
+        join(&mut self.metrics, "metrics", end).await;
         if let Some(broker) = self.broker {
             let _ = timeout_at(end, broker.stop()).await;
         }
         info!("stopped");
     }
+}
+
+async fn open_metrics(listen: SocketAddr, exporter: Exporter) -> Result<Endpoint, StartError> {
+    let open = async {
+        let endpoint = Endpoint::open(listen, exporter).await?;
+        info!("metrics at http://{}/metrics", endpoint.address()?);
+        Ok(endpoint)
+    };
+    open.await.map_err(|err| StartError::Metrics { listen, err })
 }
 
 fn one_task(task: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {

@@ -48,6 +48,7 @@ pub mod gate;
 pub mod ids;
 pub mod logging;
 pub mod memory;
+pub mod metrics;
 pub mod modbus;
 pub mod policy;
 pub mod progress;

@@ -13,7 +13,7 @@ pub(super) struct TableKeys {
 }
 
 pub(super) const FILE: TableKeys =
-    TableKeys { name: "", keys: &["gateway", "broker", "publish", "calls", "sensors", "link", "device"] };
+    TableKeys { name: "", keys: &["gateway", "broker", "publish", "calls", "metrics", "sensors", "link", "device"] };
 pub(super) const GATEWAY: TableKeys = TableKeys { name: "gateway", keys: &["id"] };
 pub(super) const BROKER: TableKeys =
     TableKeys { name: "broker", keys: &["url", "username", "password", "password_file", "ca_file", "keep_alive"] };
@@ -21,6 +21,7 @@ pub(super) const PUBLISH: TableKeys =
     TableKeys { name: "publish", keys: &["qos", "at_least_every", "status_every", "grouping"] };
 pub(super) const CALLS: TableKeys =
     TableKeys { name: "calls", keys: &["default_deadline", "max_deadline", "max_in_flight"] };
+pub(super) const METRICS: TableKeys = TableKeys { name: "metrics", keys: &["listen"] };
 pub(super) const SENSORS: TableKeys = TableKeys { name: "sensors", keys: &["id_format"] };
 pub(super) const LINK: TableKeys = TableKeys {
     name: "link",
@@ -99,12 +100,13 @@ pub(super) const SCALE_REGISTER: TableKeys =
     TableKeys { name: "device.sensor.read.scale_register", keys: &["address", "reference"] };
 
 /// All tables, in the order of a file.
-pub(super) const ALL: [&TableKeys; 13] = [
+pub(super) const ALL: [&TableKeys; 14] = [
     &FILE,
     &GATEWAY,
     &BROKER,
     &PUBLISH,
     &CALLS,
+    &METRICS,
     &SENSORS,
     &LINK,
     &DEVICE,
@@ -116,7 +118,8 @@ pub(super) const ALL: [&TableKeys; 13] = [
 ];
 
 /// What other tools and manuals call the same thing, where the letters alone would not lead there.
-const OTHER_WORDS: [(&str, &str); 34] = [
+const OTHER_WORDS: [(&str, &str); 35] = [
+    ("prometheus", "metrics"),
     ("mqtt", "broker"),
     ("server", "broker"),
     ("endian", "order"),

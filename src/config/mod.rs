@@ -48,6 +48,8 @@ pub struct Config {
     pub publish: PublishConfig,
     /// How calls are served.
     pub calls: CallsConfig,
+    /// Where Prometheus may read the metrics; a loopback address. Nowhere unless it is set.
+    pub metrics: Option<SocketAddr>,
     /// The links, devices and sensors.
     pub registry: Arc<Registry>,
 }

@@ -91,12 +91,13 @@ fn config_of<'i>(notes: &Notes<'i>, document: &DeTable<'i>, read_file: sections:
     let broker = sections::broker(&file.table("broker", &keys::BROKER, &empty), read_file);
     let publish = sections::publish(&file.table("publish", &keys::PUBLISH, &empty));
     let calls = sections::calls(&file.table("calls", &keys::CALLS, &empty));
+    let metrics = sections::metrics(&file.table("metrics", &keys::METRICS, &empty));
     let id_format = sections::id_format(&file.table("sensors", &keys::SENSORS, &empty));
     let links = links(&file);
     let devices = devices(&file, &links, id_format.as_ref());
     note_what_is_not_used(&file, &links, &devices);
     let registry = Arc::new(registry_of(links, devices)?);
-    Some(Config { gateway: gateway?, broker: broker?, publish, calls, registry })
+    Some(Config { gateway: gateway?, broker: broker?, publish, calls, metrics, registry })
 }
 
 fn note_what_is_not_used(file: &TableReader<'_, '_>, links: &[LinkDraft<'_, '_>], devices: &[DeviceDraft<'_, '_>]) {

@@ -1,5 +1,6 @@
 //! The tables about the gateway itself: its name, its broker, and how it publishes and answers.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -215,6 +216,21 @@ pub(super) fn calls(table: &TableReader<'_, '_>) -> CallsConfig {
     }
     calls
 }
+
+/// Where the metrics can be read, if anywhere.
+pub(super) fn metrics(table: &TableReader<'_, '_>) -> Option<SocketAddr> {
+    let field = table.optional("listen")?;
+    let (host, port) = host_and_port(&field, field.text()?, METRICS_PORT)?;
+    let listen = values::loopback(&host, port);
+    if listen.is_none() {
+        let message = "metrics are shown on this machine alone, because they are shown to anyone who asks";
+        field.fault(message, format!("write \"127.0.0.1:{port}\", and put a proxy that asks who it is before it"));
+    }
+    listen
+}
+
+/// Taken where no port is given.
+const METRICS_PORT: u16 = 9_502;
 
 pub(super) fn id_format(table: &TableReader<'_, '_>) -> Option<IdFormat> {
     let Some(field) = table.optional("id_format") else { return Some(IdFormat::default()) };

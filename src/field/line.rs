@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::transport::{ConnectError, Pipes, Transport};
 use crate::clock;
+use crate::metrics::Outcome;
 use crate::modbus::exception::ExceptionCode;
 use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
 use crate::modbus::rtu::RtuExchange;
@@ -37,6 +38,20 @@ pub struct Line {
     last_byte: Option<Instant>,
     /// Where connections come from instead of the endpoint.
     pipes: Option<Pipes>,
+    effort: Effort,
+}
+
+/// What the last request took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// Bytes of the request; 0 where it was not sent.
+    pub sent: u32,
+    /// Bytes that came, useful or not, the late ones that were thrown away among them.
+    pub received: u32,
+    /// When it was sent.
+    pub sent_at: Option<Instant>,
+    /// Whether a connection was made for it: `Some(false)` where that failed.
+    pub connected: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -93,6 +108,22 @@ impl AskError {
         }
     }
 
+    /// How the request ended, for the counters; `None` where it was not sent.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            AskError::Unreachable(_) => None,
+            AskError::Silent => Some(Outcome::Silent),
+            AskError::Noise => Some(Outcome::Damaged),
+            AskError::Closed { .. } => Some(Outcome::Closed),
+            AskError::Exception(code) => Some(match code.0 {
+                1..=3 => Outcome::Refused,
+                5 | 6 => Outcome::Busy,
+                10 | 11 => Outcome::Gateway,
+                _ => Outcome::Failed,
+            }),
+        }
+    }
+
     /// Why the same request may well be answered soon, if so.
     pub fn transient(&self) -> Option<Transient> {
         match self {
@@ -125,6 +156,7 @@ impl Line {
             connection: None,
             last_byte: None,
             pipes: None,
+            effort: Effort::default(),
         }
     }
 
@@ -145,6 +177,7 @@ impl Line {
 
     /// Asks a unit, and returns its answer with the moment it was complete.
     pub async fn ask(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+        self.effort = Effort::default();
         self.connect().await?;
         self.pace().await;
         let answer = self.exchange(unit, request).await;
@@ -162,6 +195,11 @@ impl Line {
             Err(AskError::Closed { .. } | AskError::Unreachable(_)) => self.connection = None,
         }
         answer
+    }
+
+    /// What the last request took.
+    pub fn effort(&self) -> Effort {
+        self.effort
     }
 
     /// After a request without an answer: sees to it that what comes late is not taken for the next one's, and gives up a
@@ -183,7 +221,9 @@ impl Line {
         if self.connection.is_some() {
             return Ok(());
         }
+        self.effort.connected = Some(false);
         let transport = self.open().await?;
+        self.effort.connected = Some(true);
         if let Framing::Tcp(exchange) = &mut self.framing {
             exchange.reconnected();
         }
@@ -236,6 +276,8 @@ impl Line {
         if matches!(self.framing, Framing::Rtu(_)) && connection.transport.discard_input().is_err() {
             return Err(gone(&self.endpoint, closed));
         }
+        self.effort.sent = frame.len() as u32;
+        self.effort.sent_at = Some(clock::instant());
         let deadline = tokio::time::Instant::now() + self.timeout + on_the_line;
         match tokio::time::timeout_at(deadline, connection.transport.write_all(&frame)).await {
             Ok(Ok(())) => {}
@@ -255,6 +297,7 @@ impl Line {
                 Ok(Ok(0) | Err(_)) => return Err(gone(&self.endpoint, closed)),
                 Ok(Ok(length)) => &buffer[..length],
             };
+            self.effort.received += bytes.len() as u32;
             match self.framing.receive(bytes) {
                 Received::NeedMore => {}
                 Received::Reply(Ok(reply)) => return Ok((reply, clock::now())),
@@ -279,6 +322,7 @@ impl Line {
             let until = end.min(tokio::time::Instant::now() + quiet);
             match tokio::time::timeout_at(until, connection.transport.read(&mut buffer)).await {
                 Ok(Ok(length)) if length > 0 => {
+                    self.effort.received += length as u32;
                     // Somebody is there, only late.
                     connection.silent_in_a_row = 0;
                     quiet = silence.max(LATE_ANSWER_GAP);

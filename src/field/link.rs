@@ -17,6 +17,7 @@ use super::plan::{self, PlannedRead};
 use super::schedule::{Next, Schedule};
 use crate::board::Board;
 use crate::clock;
+use crate::metrics::{Exchange, Outcome};
 use crate::modbus::pdu::{ReadReply, ReadRequest};
 use crate::policy::breaker::Admission;
 use crate::progress::{Pledge, Progress};
@@ -211,7 +212,8 @@ impl LinkTask {
     async fn ask_for(&mut self, place: usize, read: PlannedRead, may_repeat: bool) {
         let key = (read.device, read.sensors.first().copied());
         let begun = clock::instant();
-        let answer = self.ask_once(read.device, read.request).await;
+        let is_repeat = self.tries.contains_key(&key);
+        let answer = self.ask_once(read.device, read.request, is_repeat).await;
         let now = clock::instant();
         let tries = self.tries.entry(key).or_insert(Tries { started: begun, attempts: 0, spent: Duration::ZERO });
         tries.attempts += 1;
@@ -249,14 +251,36 @@ impl LinkTask {
         &mut self,
         device: DeviceIndex,
         request: ReadRequest,
+        is_repeat: bool,
     ) -> Result<(ReadReply, Stamp), AskError> {
         self.pledge_for_a_request();
-        let unit = self.registry.device(device).unit;
-        let mut answer = self.line.ask(unit, request).await;
-        self.board.count_request(device, answer.is_err());
-        if let Err(AskError::Closed { reused: true }) = answer {
-            answer = self.line.ask(unit, request).await;
-            self.board.count_request(device, answer.is_err());
+        let answer = self.ask_and_count(device, request, is_repeat).await;
+        match answer {
+            Err(AskError::Closed { reused: true }) => self.ask_and_count(device, request, true).await,
+            answer => answer,
+        }
+    }
+
+    async fn ask_and_count(
+        &mut self,
+        device: DeviceIndex,
+        request: ReadRequest,
+        is_repeat: bool,
+    ) -> Result<(ReadReply, Stamp), AskError> {
+        let begun = clock::instant();
+        let answer = self.line.ask(self.registry.device(device).unit, request).await;
+        let effort = self.line.effort();
+        let meters = self.board.meters();
+        if let Some(is_open) = effort.connected {
+            meters.connected(self.link, is_open);
+        }
+        let outcome = answer.as_ref().map_or_else(AskError::outcome, |_| Some(Outcome::Data));
+        if let (Some(outcome), Some(sent_at)) = (outcome, effort.sent_at) {
+            let ended = clock::instant();
+            let answered_at = answer.as_ref().map_or(ended, |(_, read_at)| read_at.instant);
+            let (took, busy) = (answered_at - sent_at, ended - begun);
+            let (sent, received) = (effort.sent, effort.received);
+            meters.exchanged(self.link, device, &Exchange { outcome, is_repeat, sent, received, took, busy, ended });
         }
         answer
     }

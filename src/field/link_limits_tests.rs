@@ -226,7 +226,7 @@ async fn case_c35_the_pause_between_requests_holds_across_all_units_of_a_line() 
         tokio::time::sleep(SECOND).await;
     }
     assert!(bench.requests().len() >= 1_000);
-    let failures: u64 = (0..2).map(|device| bench.board.device(DeviceIndex(device)).failures).sum();
+    let failures: u64 = (0..2).map(|device| bench.board.meters().device(DeviceIndex(device)).failures()).sum();
     assert_eq!(failures, 0, "a device that is asked too soon does not answer");
 }
 

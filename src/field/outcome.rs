@@ -139,7 +139,7 @@ impl LinkTask {
     async fn search(&mut self, read: &PlannedRead, mut search: Search) -> Findings {
         while let Some(probe) = search.next() {
             let part = PlannedRead { request: probe.request, sensors: probe.sensors, ..read.clone() };
-            let is_good = match self.ask_once(read.device, part.request).await {
+            let is_good = match self.ask_once(read.device, part.request, false).await {
                 Ok((reply, read_at)) => {
                     self.store(&part, &reply, read_at);
                     true

@@ -334,10 +334,6 @@ pub struct DeviceState {
     pub since: Option<Stamp>,
     /// When it last answered anything.
     pub last_answer: Option<Stamp>,
-    /// Requests sent to it since the start.
-    pub requests: u64,
-    /// How many of them got no usable answer.
-    pub failures: u64,
     /// How long the last answer took.
     pub last_latency: Duration,
     /// Sensors that it refuses, and that are read apart from their neighbours.
@@ -357,6 +353,13 @@ pub struct RefusedSensor {
     pub fault: Fault,
     /// When it is tried again.
     pub next_try: Instant,
+}
+
+impl DeviceState {
+    /// Whether it is left alone until its next try.
+    pub fn is_resting(&self, now: Instant) -> bool {
+        matches!(self.status, DeviceStatus::Offline { next_try: Some(next_try), .. } if next_try > now)
+    }
 }
 
 #[cfg(test)]

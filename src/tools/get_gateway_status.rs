@@ -6,6 +6,7 @@ use super::live::millis;
 use super::spec::{ToolSpec, Toolset, into_object};
 use super::{ToolName, Toolbox, list_sensors, output};
 use crate::clock::{self, rfc3339};
+use crate::metrics::DeviceMeter;
 use crate::registry::reading::{DeviceStatus, Stamp};
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
@@ -13,7 +14,8 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     title: "Get the state of the gateway",
     summary: "Gets the gateway's own state: version, uptime, broker, clock, and how many devices and sensors are well.",
     description: "Gets the state of the gateway itself: version, time of start, broker, whether its clock can be believed, how \
-                  many requests were dropped unread because too many waited, and how many links, devices and sensors are well. Use it to judge the whole at a glance, or when times look \
+                  many requests were dropped unread because too many waited, and how many links, devices and sensors are well, \
+                  and how busy the busiest links were in the last minute. Use it to judge the whole at a glance, or when times look \
                   wrong. It names no single device or sensor: use list_devices and list_sensors for those, and \
                   get_sensor_reading for values.",
     toolset: Toolset::Operations,
@@ -41,6 +43,11 @@ fn success() -> Value {
         "links": counts(&["total", "answering", "silent"]),
         "devices": counts(&["total", "online", "degraded", "offline"]),
         "sensors": counts(&["total", "good", "uncertain", "bad"]),
+        "busiest_links": {"type": "array", "maxItems": BUSIEST, "items": output::closed(json!({
+            "link": output::text(), "utilisation_percent": {"type": "number", "minimum": 0, "maximum": 100},
+            "requests": output::count(), "failures": output::count(), "retries": output::count(),
+            "connections": output::count(), "connect_failures": output::count(),
+        }))},
         "as_of": output::moment(),
     }))
 }
@@ -60,8 +67,35 @@ pub(super) fn run(toolbox: &Toolbox) -> Map<String, Value> {
         },
         "dropped_requests": facts.dropped_requests(),
         "links": links(toolbox), "devices": devices(toolbox), "sensors": sensors(toolbox, now),
+        "busiest_links": busiest_links(toolbox, now),
         "as_of": rfc3339(now.wall),
     }))
+}
+
+/// So many links are shown one by one: a gateway with a hundred has an answer that an agent can still read.
+const BUSIEST: usize = 10;
+
+fn busiest_links(toolbox: &Toolbox, now: Stamp) -> Vec<Value> {
+    let (registry, meters) = (&toolbox.config.registry, toolbox.board.meters());
+    let mut links: Vec<_> = registry
+        .links()
+        .map(|(index, link)| {
+            let meter = meters.link(index);
+            (meter.load.share(now.instant), link, meter)
+        })
+        .collect();
+    links.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let shown = links.into_iter().take(BUSIEST).map(|(share, link, meter)| {
+        let devices: Vec<_> = link.devices.iter().map(|device| meters.device(*device)).collect();
+        let sum = |count: fn(&DeviceMeter) -> u64| devices.iter().map(count).sum::<u64>();
+        json!({
+            "link": link.id.as_str(), "utilisation_percent": (share * 1_000.0).round() / 10.0,
+            "requests": sum(DeviceMeter::requests), "failures": sum(DeviceMeter::failures),
+            "retries": sum(|meter| meter.retries),
+            "connections": meter.connections, "connect_failures": meter.connect_failures,
+        })
+    });
+    shown.collect()
 }
 
 /// A link answers while any device on it does; one without devices is silent.

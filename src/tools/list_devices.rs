@@ -1,6 +1,8 @@
 //! `list_devices`: which devices there are, and whether they answer.
 
-use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
 
 use super::arguments::Arguments;
 use super::list_sensors::{CURSOR, LIMIT, limit};
@@ -10,8 +12,9 @@ use super::spec::{Literal, Param, ParamKind, ToolSpec, Toolset, into_object};
 use super::{Answer, ToolName, Toolbox, output};
 use crate::clock;
 use crate::gate::wire;
+use crate::metrics::Outcome;
 use crate::registry::DeviceIndex;
-use crate::registry::reading::Stamp;
+use crate::registry::reading::{DeviceState, DeviceStatus, Stamp};
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: ToolName::ListDevices,
@@ -19,7 +22,9 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     summary: "Lists devices with their state: online, degraded or offline, why, since when, and when they are tried again.",
     description: "Lists the devices of this gateway in pages, with their state: online, degraded (it answers, but some of its \
                   sensors have no value) or offline, with reason, since when, and when it is tried again. Use it after \
-                  SENSOR_OFFLINE to see how far a fault reaches, or to see what is wrong in the plant. It asks no device \
+                  SENSOR_OFFLINE to see how far a fault reaches, or to see what is wrong in the plant: \
+                  its counters say how the requests to a device ended since the start of the gateway, and latency_ms how \
+                  long its last few thousand answers took. It asks no device \
                   and gives no values: use get_sensor_reading for those, and list_sensors for the sensors of a device. For \
                   the gateway itself use get_gateway_status.",
     toolset: Toolset::Devices,
@@ -54,7 +59,11 @@ fn success() -> Value {
         }))},
         "learnt_max_registers": output::count_or_null(), "learnt_max_bits": output::count_or_null(),
         "last_latency_ms": output::count_or_null(), "poll_every_ms": output::count(), "sensors": output::count(),
-        "requests": output::count(), "failures": output::count(),
+        "breaker": {"enum": ["closed", "open", "probing"]},
+        "requests": output::count(), "failures": output::count(), "retries": output::count(),
+        "answers": output::closed(Value::Object(Outcome::ALL.map(|outcome| (outcome.name().into(), output::count())).into_iter().collect())),
+        "sent_bytes": output::count(), "received_bytes": output::count(),
+        "latency_ms": output::closed(json!({"p50": output::number_or_null(), "p90": output::number_or_null(), "p99": output::number_or_null()})),
     }));
     output::listing(item, json!({}))
 }
@@ -81,13 +90,32 @@ fn item(toolbox: &Toolbox, index: DeviceIndex, now: Stamp) -> Value {
     let registry = &toolbox.config.registry;
     let device = registry.device(index);
     let state = toolbox.board.device(index);
+    let meter = toolbox.board.meters().device(index);
+    let latency = |share| meter.latencies.percentile(share).map(tenths_of_millis);
+    let answers = Outcome::ALL.map(|outcome| (outcome.name().to_owned(), meter.answers[outcome as usize].into()));
     let mut item = wire::device_status_json(registry, index, &state, now);
     item.remove("as_of");
     item.extend(into_object(json!({
         "name": output::unless_empty(&device.name), "unit_id": device.unit,
         "last_latency_ms": state.last_answer.map(|_| millis(state.last_latency)),
         "poll_every_ms": millis(device.poll_every), "sensors": device.sensors.len(),
-        "requests": state.requests, "failures": state.failures,
+        "breaker": breaker(&state, now.instant),
+        "requests": meter.requests(), "failures": meter.failures(), "retries": meter.retries,
+        "answers": Map::from_iter(answers), "sent_bytes": meter.sent, "received_bytes": meter.received,
+        "latency_ms": {"p50": latency(0.5), "p90": latency(0.9), "p99": latency(0.99)},
     })));
     Value::Object(item)
+}
+
+/// Whether the device is asked: as always, not before its next try, or once to see whether it is back.
+fn breaker(state: &DeviceState, now: Instant) -> &'static str {
+    match state.status {
+        DeviceStatus::Offline { .. } if state.is_resting(now) => "open",
+        DeviceStatus::Offline { .. } => "probing",
+        _ => "closed",
+    }
+}
+
+fn tenths_of_millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e4).round() / 10.0
 }

@@ -40,6 +40,11 @@ pub fn count_or_null() -> Value {
     json!({"type": ["integer", "null"], "minimum": 0})
 }
 
+/// A number, or null.
+pub fn number_or_null() -> Value {
+    json!({"type": ["number", "null"]})
+}
+
 /// An object with these members, all of them and no others.
 pub fn closed(properties: Value) -> Value {
     let names: Vec<&String> = properties.as_object().map(|members| members.keys().collect()).unwrap_or_default();

@@ -13,6 +13,7 @@ mod faults;
 mod foreign_rtu;
 mod foreign_tcp;
 mod mcp_client;
+mod metrics;
 mod mqtt311;
 mod support;
 mod truth;

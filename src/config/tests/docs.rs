@@ -92,14 +92,14 @@ fn with(place: &str, line: &str) -> String {
 
 /// All that a file says; the registry's maps are left out, because their order is any.
 fn meaning_of(text: &str) -> String {
-    let Config { gateway, broker, publish, calls, registry } = match Config::parse(text, "f") {
+    let Config { gateway, broker, publish, calls, metrics, registry } = match Config::parse(text, "f") {
         Ok(parsed) => parsed.config,
         Err(faults) => panic!("{faults}\n{text}"),
     };
     let links: Vec<_> = registry.links().collect();
     let devices: Vec<_> = registry.devices().collect();
     let sensors: Vec<_> = registry.sensors().collect();
-    format!("{gateway} {broker:?} {publish:?} {calls:?} {links:?} {devices:?} {sensors:?}")
+    format!("{gateway} {broker:?} {publish:?} {calls:?} {metrics:?} {links:?} {devices:?} {sensors:?}")
 }
 
 #[test]

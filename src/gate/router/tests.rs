@@ -32,6 +32,7 @@ fn router() -> Router<Toolbox> {
             max_deadline: Duration::from_secs(60),
             max_in_flight: 8,
         },
+        metrics: None,
         registry: registry.clone(),
     };
     Router::new(Arc::new(Toolbox {

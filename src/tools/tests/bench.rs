@@ -11,6 +11,7 @@ use crate::clock;
 use crate::config::{BrokerConfig, BrokerEndpoint, CallsConfig, Config, PublishConfig};
 use crate::facts::Facts;
 use crate::field::handle::{FieldHandle, FreshRead};
+use crate::metrics::{Exchange, Outcome};
 use crate::modbus::Table;
 use crate::modbus::words::{DataType, Encoding, NoValueCode, WordOrder};
 use crate::quantity::{Range, Scaling};
@@ -82,11 +83,22 @@ impl Bench {
 
     pub fn online(&self, id: &str) {
         let now = clock::now();
-        self.toolbox.board.update_device(self.device(id), now, |state| {
+        let device = self.device(id);
+        let took = Duration::from_millis(12);
+        let exchange = Exchange {
+            outcome: Outcome::Data,
+            is_repeat: false,
+            sent: 12,
+            received: 13,
+            took,
+            busy: took,
+            ended: now.instant,
+        };
+        self.toolbox.board.meters().exchanged(self.registry().device(device).link, device, &exchange);
+        self.toolbox.board.update_device(device, now, |state| {
             state.status = DeviceStatus::Online;
             state.last_answer = Some(now);
             state.last_latency = Duration::from_millis(12);
-            state.requests += 1;
         });
     }
 
@@ -174,6 +186,7 @@ fn config(registry: Arc<Registry>) -> Config {
             max_deadline: Duration::from_secs(60),
             max_in_flight: 16,
         },
+        metrics: None,
         registry,
     }
 }

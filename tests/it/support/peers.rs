@@ -240,3 +240,10 @@ pub fn mcp_client(broker: u16, gateway: &str, client: &str, mode: &str) -> (Proc
     let revision = hello["protocol_version"].as_str().unwrap_or_else(|| panic!("no revision in {hello}"));
     (process, revision.to_owned())
 }
+
+/// What the parser of the Prometheus project finds at an address: a list of `[name, labels, value]`.
+pub fn read_metrics(url: &str) -> Value {
+    let output = Command::new(python()).arg(script("read_metrics.py")).arg(url).output().expect("python starts");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|err| panic!("no metrics at {url}: {err}\n{}", String::from_utf8_lossy(&output.stderr)))
+}

@@ -1,6 +1,6 @@
 //! The task that owns a link: it asks what the schedule says, and holds the only retry loop.
 //!
-//! What an answer means for the board, the devices and the plan stands in [`outcome`](super::outcome).
+//! What an answer means for the board, the devices and the plan stands in `outcome`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -16,7 +16,8 @@ fuzz_target!(|input: Input| {
     };
     let in_pieces = first_outcome(unit, request, pieces.iter().map(Vec::as_slice));
     let in_bytes = first_outcome(unit, request, pieces.concat().chunks(1));
-    assert_eq!(in_pieces, in_bytes);
+    // What comes at once behind an answer may make it doubtful.
+    assert!(in_pieces == in_bytes || in_pieces == Some(Received::Broken));
 });
 
 fn first_outcome<'a>(unit: u8, request: ReadRequest, pieces: impl Iterator<Item = &'a [u8]>) -> Option<Received> {

@@ -69,6 +69,8 @@ impl TcpExchange {
     /// Takes bytes as they came, and says what has come of the request that began last.
     ///
     /// Bytes after the answer are dealt with as well: a second answer is dropped and counted, and nothing of a frame is lost.
+    /// An answer with something behind it that begins no frame is not believed: the answer itself may have been cut short, and
+    /// have taken its last registers from the frame that came next.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
         let mut outcome = Received::NeedMore;
         let mut bytes = bytes;
@@ -78,10 +80,8 @@ impl TcpExchange {
                 outcome = reply;
             }
         }
-        match outcome {
-            Received::NeedMore if self.broken => Received::Broken,
-            outcome => outcome,
-        }
+        self.broken |= !self.can_be_a_frame();
+        if self.broken { Received::Broken } else { outcome }
     }
 
     /// How many answers came too late, or twice, and were dropped.
@@ -117,7 +117,7 @@ impl TcpExchange {
     /// What the frame is for the caller, if it is whole and the awaited one. A whole frame makes room for the next.
     fn finish_frame(&mut self) -> Option<Received> {
         if self.frame.len() == PREFIX_BYTES {
-            self.broken |= !self.prefix_can_be_true();
+            self.broken |= !self.can_be_a_frame();
             return None;
         }
         if self.frame_length() != Some(self.frame.len()) {
@@ -128,10 +128,12 @@ impl TcpExchange {
         reply
     }
 
-    fn prefix_can_be_true(&self) -> bool {
+    /// Whether what there is of a prefix can be that of a frame.
+    fn can_be_a_frame(&self) -> bool {
         let mut prefix = Cursor::new(&self.frame);
         let (_transaction, protocol, length) = (prefix.word(), prefix.word(), prefix.word());
-        protocol == Some(0) && length.is_some_and(|length| (LENGTH_MIN..=LENGTH_MAX).contains(&length))
+        protocol.is_none_or(|protocol| protocol == 0)
+            && length.is_none_or(|length| (LENGTH_MIN..=LENGTH_MAX).contains(&length))
     }
 
     /// The whole frame's length, once its prefix is there.
@@ -330,12 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn a_break_right_after_the_answer_does_not_cost_the_answer() {
+    fn case_c18_an_answer_with_no_frame_behind_it_is_not_believed() {
         let mut exchange = awaiting(1, 1, 1);
         let received = exchange.receive(&bytes("00 01 00 00 00 05 01 03 02 00 07 00 02 00 07 00 00"));
-        assert_eq!(received, registers(&[7]));
-        exchange.begin(1, holding(0, 1));
-        assert_eq!(exchange.receive(&[0]), Received::Broken);
+        assert_eq!(received, Received::Broken);
+        // Cut by one byte, and followed by the late answer to the request before.
+        let mut exchange = awaiting(0x10, 1, 2);
+        let stream = bytes("00 10 00 00 00 07 01 03 04 00 07 00 00 0F 00 00 00 07 01 03 04 00 01 00 02");
+        assert_eq!(exchange.receive(&stream), Received::Broken);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Exit, complain, load, runtime};
 use crate::clock;
+use crate::config::reference::reference_of;
 use crate::errors::chain;
 use crate::field::line::{AskError, Line};
 use crate::modbus::Table;
@@ -135,15 +136,7 @@ fn hex(words: &[u16]) -> String {
 
 /// `holding 100 (0x0064, reference 40101)`.
 fn place(table: Table, address: u16) -> String {
-    let reference = u32::from(address)
-        + 1
-        + match table {
-            Table::Coil => 0,
-            Table::DiscreteInput => 100_000,
-            Table::Input => 300_000,
-            Table::Holding => 400_000,
-        };
-    format!("{table} {address} (0x{address:04X}, reference {reference:06})")
+    format!("{table} {address} (0x{address:04X}, reference {})", reference_of(table, address))
 }
 
 fn print_for_people(sensor: &Sensor, answer: &Answer, place: &str, took_ms: u64) {

@@ -58,7 +58,14 @@ fn scheme_like(scheme: &str) -> &'static str {
 fn broker_endpoint(field: &Field<'_, '_>) -> Option<BrokerEndpoint> {
     let url = field.text()?;
     let Some((scheme, rest)) = url.split_once("://") else {
-        field.fault("a broker's URL begins with mqtt://, mqtts:// or embedded://", format!("write \"mqtt://{url}\""));
+        let (scheme, rest) = SCHEMES
+            .iter()
+            .find_map(|scheme| Some((*scheme, url.strip_prefix(scheme)?.strip_prefix(':')?.trim_start_matches('/'))))
+            .unwrap_or(("mqtt", url.trim_start_matches('/')));
+        field.fault(
+            "a broker's URL begins with mqtt://, mqtts:// or embedded://",
+            format!("write \"{scheme}://{rest}\""),
+        );
         return None;
     };
     if rest.contains('@') {

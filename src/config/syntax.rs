@@ -181,6 +181,9 @@ fn explain(
             false => (token, "a text stands in quotes".into(), Some(format!("write \"{found}\""))),
         };
     }
+    if message.starts_with("invalid float") && (found.matches('.').count() > 1 || found.contains(':')) {
+        return (token, "a text stands in quotes".into(), Some(format!("write \"{found}\"")));
+    }
     if message.starts_with("invalid basic string") || message.starts_with("invalid literal string") {
         return (token, "this text does not end".into(), Some("close the quotes in the same line".into()));
     }

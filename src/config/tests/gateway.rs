@@ -114,6 +114,13 @@ fn a_password_is_never_repeated() {
         "[broker]\npasword = \"hunter2\"\n",
         &["5:1: broker.pasword: unknown key in broker; did you mean password?"],
     );
+    check(
+        "mqtt://10.0.0.2:1883\"",
+        "mqtts:/10.0.0.2:8883\"",
+        &[
+            r#"5:7: broker.url: a broker's URL begins with mqtt://, mqtts:// or embedded:// (found "mqtts:/10.0.0.2:8883"); write "mqtts://10.0.0.2:8883""#,
+        ],
+    );
     check("[broker]\n", "[broker]\npassword = hunter2\n", &["5:12: broker.password: a text stands in quotes"]);
     check(
         "[broker]\n",
@@ -284,6 +291,11 @@ fn what_is_no_toml_is_said_in_words_and_hides_nothing_else() {
         r#"parity = "even""#,
         "parity = even",
         &[r#"14:10: link[rs485-a].parity: a text stands in quotes (found even); write "even""#],
+    );
+    check(
+        r#"tcp = "10.0.0.5:502""#,
+        "tcp = 10.0.0.5:502",
+        &[r#"9:7: link[press-tcp].tcp: a text stands in quotes (found 10.0.0.5:502); write "10.0.0.5:502""#],
     );
     check(
         r#"parity = "even""#,

@@ -39,6 +39,7 @@ pub(super) const LINK: TableKeys = TableKeys {
         "data_bits",
         "stop_bits",
         "local_echo",
+        "short_silence",
     ],
 };
 pub(super) const DEVICE: TableKeys = TableKeys {

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::metrics::{Exchange, Outcome};
 use crate::modbus::pdu::{ReadReply, ReadRequest};
 use crate::policy::breaker::Admission;
+use crate::policy::retry::Transient;
 use crate::progress::{Pledge, Progress};
 use crate::registry::reading::{OfflineCause, Stamp};
 use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
@@ -220,8 +221,11 @@ impl LinkTask {
         tries.spent += now - begun;
         let tries = *tries;
         if let Some(transient) = answer.as_ref().err().and_then(AskError::transient).filter(|_| may_repeat)
-            && let Some(at) = transient.again(tries.attempts, now, self.deadline(&read, tries.started), rand::random())
+            && let Some(at) = self.again(&read, transient, tries, now)
         {
+            if let Some(late) = self.late_until(read.device) {
+                self.schedule.hold(read.device, late);
+            }
             self.schedule.again(place, at);
             return;
         }
@@ -236,6 +240,19 @@ impl LinkTask {
                 self.failed(place, &read, &err, tries).await;
             }
         }
+    }
+
+    /// Until when a late answer of the device keeps it from being asked, if others can be asked meanwhile.
+    fn late_until(&self, device: DeviceIndex) -> Option<Instant> {
+        let is_shared = self.devices.len() > 1;
+        self.line.late_until(self.registry.device(device).unit).filter(|_| is_shared)
+    }
+
+    /// When a read is worth repeating, if it is: after its pause, and not before a late answer could be taken for the next one.
+    fn again(&self, read: &PlannedRead, transient: Transient, tries: Tries, now: Instant) -> Option<Instant> {
+        let deadline = self.deadline(read, tries.started);
+        let at = transient.again(tries.attempts, now, deadline, rand::random())?;
+        Some(self.late_until(read.device).map_or(at, |late| late.max(at))).filter(|at| *at < deadline)
     }
 
     /// Until when a read may be repeated: the calls that wait for it say, or else the poll.

@@ -44,6 +44,7 @@ impl Plan {
             data_bits: 8,
             stop_bits: 1,
             local_echo: false,
+            short_silence: false,
         });
         Plan { endpoint, ..Plan::tcp(sensors) }
     }

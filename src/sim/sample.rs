@@ -77,6 +77,7 @@ pub(crate) fn registry() -> Arc<Registry> {
         data_bits: 8,
         stop_bits: 1,
         local_echo: false,
+        short_silence: false,
     });
     let serial = registry.add_link(link("rs485-a", serial)).unwrap();
     let press = registry.add_device(device("press-plc", tcp, 1)).unwrap();

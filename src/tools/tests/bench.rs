@@ -202,6 +202,7 @@ pub fn registry() -> Registry {
         data_bits: 8,
         stop_bits: 1,
         local_echo: false,
+        short_silence: false,
     };
     let line = add_link(&mut registry, "rs485-a", Endpoint::Serial(serial));
     let press = add_device(&mut registry, "press-plc", tcp, 1);

@@ -57,6 +57,7 @@ pub(super) const DEVICE: TableKeys = TableKeys {
         "forbidden",
         "align",
         "heartbeat",
+        "identify",
         "sensor",
     ],
 };

@@ -9,7 +9,7 @@ use super::transport::{ConnectError, Pipes, Transport};
 use crate::clock;
 use crate::metrics::Outcome;
 use crate::modbus::exception::ExceptionCode;
-use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
+use crate::modbus::pdu::{ReadReply, Received, ReplyError, Request};
 use crate::modbus::rtu::RtuExchange;
 use crate::modbus::tcp::TcpExchange;
 use crate::policy::retry::Transient;
@@ -181,7 +181,8 @@ impl Line {
     }
 
     /// Asks a unit, and returns its answer with the moment it was complete.
-    pub async fn ask(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+    pub async fn ask(&mut self, unit: u8, request: impl Into<Request>) -> Result<(ReadReply, Stamp), AskError> {
+        let request = request.into();
         self.effort = Effort::default();
         self.await_late_answer(unit).await;
         self.connect().await?;
@@ -274,7 +275,7 @@ impl Line {
         }
     }
 
-    async fn exchange(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+    async fn exchange(&mut self, unit: u8, request: Request) -> Result<(ReadReply, Stamp), AskError> {
         let Some(connection) = &mut self.connection else { return Err(AskError::Closed { reused: false }) };
         let closed = AskError::Closed { reused: connection.answered };
         let gone = |endpoint: &Endpoint, closed| match endpoint {
@@ -403,8 +404,8 @@ impl Framing {
 }
 
 /// How long request and answer take on a serial line, so that a slow line does not eat the device's time to answer.
-fn characters_time(endpoint: &Endpoint, request_length: usize, request: ReadRequest) -> Duration {
-    let data = if request.table().is_bits() { request.count().div_ceil(8) } else { request.count() * 2 };
-    let time_of = |settings: &SerialSettings| settings.time_of(request_length + 5 + usize::from(data));
+fn characters_time(endpoint: &Endpoint, request_length: usize, request: Request) -> Duration {
+    // Around the PDU stand the unit and the CRC.
+    let time_of = |settings: &SerialSettings| settings.time_of(request_length + request.longest_answer() + 3);
     endpoint.line().map_or(Duration::ZERO, time_of)
 }

@@ -18,7 +18,7 @@ use super::schedule::{Next, Schedule};
 use crate::board::Board;
 use crate::clock;
 use crate::metrics::{Exchange, Outcome};
-use crate::modbus::pdu::{ReadReply, ReadRequest};
+use crate::modbus::pdu::{ReadReply, Request};
 use crate::policy::breaker::Admission;
 use crate::policy::retry::Transient;
 use crate::progress::{Pledge, Progress};
@@ -234,7 +234,10 @@ impl LinkTask {
             self.schedule.asked(place, tries.started);
         }
         match answer {
-            Ok((reply, read_at)) => self.answered(&read, &reply, read_at, tries.started),
+            Ok((reply, read_at)) => {
+                self.answered(&read, &reply, read_at, tries.started);
+                self.identify(read.device).await;
+            }
             Err(err) => {
                 debug!(link = %self.link_id(), device = %self.registry.device(read.device).id, error = %err, "no data");
                 self.failed(place, &read, &err, tries).await;
@@ -267,9 +270,10 @@ impl LinkTask {
     pub(super) async fn ask_once(
         &mut self,
         device: DeviceIndex,
-        request: ReadRequest,
+        request: impl Into<Request>,
         is_repeat: bool,
     ) -> Result<(ReadReply, Stamp), AskError> {
+        let request = request.into();
         self.pledge_for_a_request();
         let answer = self.ask_and_count(device, request, is_repeat).await;
         match answer {
@@ -281,7 +285,7 @@ impl LinkTask {
     async fn ask_and_count(
         &mut self,
         device: DeviceIndex,
-        request: ReadRequest,
+        request: Request,
         is_repeat: bool,
     ) -> Result<(ReadReply, Stamp), AskError> {
         let begun = clock::instant();

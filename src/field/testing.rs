@@ -109,6 +109,7 @@ impl Plan {
                     poll_every: Duration::from_secs(1),
                     limits: self.limits.clone(),
                     heartbeat: self.heartbeat,
+                    identify: false,
                     sensors: Vec::new(),
                 })
                 .expect("a new name");

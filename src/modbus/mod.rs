@@ -6,6 +6,7 @@
 
 mod cursor;
 pub mod exception;
+pub mod identify;
 pub mod pdu;
 pub mod rtu;
 pub mod tcp;

@@ -4,7 +4,7 @@
 //! frame: the connection is then [`Received::Broken`] for good, and the caller makes it anew.
 
 use super::cursor::Cursor;
-use super::pdu::{EXCEPTION_BIT, ReadRequest, Received, ReplyError};
+use super::pdu::{EXCEPTION_BIT, Received, ReplyError, Request};
 
 /// Transaction, protocol and length: what must be known before a frame's end is.
 const PREFIX_BYTES: usize = 6;
@@ -40,30 +40,22 @@ pub struct TcpExchange {
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     unit: u8,
-    request: ReadRequest,
+    request: Request,
 }
 
 impl TcpExchange {
     /// The frame to send for a request; whatever was outstanding is abandoned, and its late answer will be dropped.
-    pub fn begin(&mut self, unit: u8, request: ReadRequest) -> heapless::Vec<u8, 12> {
+    pub fn begin(&mut self, unit: u8, request: impl Into<Request>) -> heapless::Vec<u8, 12> {
+        let request = request.into();
         self.transaction = self.transaction.wrapping_add(1);
         self.awaited = Some(Awaited { unit, request });
         let [transaction_high, transaction_low] = self.transaction.to_be_bytes();
-        let [function, address_high, address_low, count_high, count_low] = request.encode();
-        heapless::Vec::from_array([
-            transaction_high,
-            transaction_low,
-            0,
-            0,
-            0,
-            6,
-            unit,
-            function,
-            address_high,
-            address_low,
-            count_high,
-            count_low,
-        ])
+        let pdu = request.encode();
+        let mut frame = heapless::Vec::new();
+        // A header of seven bytes and a PDU of five at the most.
+        let _ = frame.extend_from_slice(&[transaction_high, transaction_low, 0, 0, 0, pdu.len() as u8 + 1, unit]);
+        let _ = frame.extend_from_slice(&pdu);
+        frame
     }
 
     /// Takes bytes as they came, and says what has come of the request that began last.
@@ -176,7 +168,7 @@ mod tests {
     use super::*;
     use crate::modbus::Table;
     use crate::modbus::exception::ExceptionCode;
-    use crate::modbus::pdu::ReadReply;
+    use crate::modbus::pdu::{ReadReply, ReadRequest};
 
     /// An exchange that has just sent the request with this transaction id.
     fn awaiting(transaction: u16, unit: u8, count: u16) -> TcpExchange {

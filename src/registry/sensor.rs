@@ -135,6 +135,8 @@ pub struct Device {
     pub limits: ReadLimits,
     /// The register by which it shows that it lives; `None` where it has none.
     pub heartbeat: Option<Heartbeat>,
+    /// Whether it is asked what it is (function 43) when it first answers, and when it is back.
+    pub identify: bool,
     /// Its sensors, in the order of the configuration.
     pub sensors: Vec<SensorIndex>,
 }

@@ -61,6 +61,7 @@ fn device(id: &str, link: LinkIndex, unit: u8) -> Device {
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
         heartbeat: None,
+        identify: false,
         sensors: Vec::new(),
     }
 }

@@ -243,6 +243,7 @@ pub fn add_device(registry: &mut Registry, id: &str, link: LinkIndex, unit: u8) 
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
         heartbeat: None,
+        identify: false,
         sensors: Vec::new(),
     };
     registry.add_device(device).expect("a new name")

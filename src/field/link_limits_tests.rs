@@ -205,6 +205,20 @@ async fn case_c28_a_half_open_connection_is_given_up_for_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_c28_a_connection_that_dies_unseen_is_replaced_at_the_first_probe() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.set_mood(1, Mood::Mute(SECOND * 10));
+    bench.plug_in();
+    bench.until(0, good(7)).await;
+    // The next connection, whenever the task makes it.
+    bench.plug_in();
+    tokio::time::sleep(SECOND * 9).await;
+    bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    let back = bench.until(0, good(7)).await;
+    assert!(back <= SECOND, "the first rest has half a second: {back:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_c35_a_device_that_hears_nothing_at_first_is_not_left_for_a_new_connection() {
     let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
     bench.set_mood(1, Mood::Deaf(SECOND * 5));

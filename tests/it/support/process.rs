@@ -58,6 +58,15 @@ impl Process {
         wait_for(&format!("{} to say {text:?}", self.name), || self.log().contains(text).then_some(()));
     }
 
+    /// Ends the programs that it has started, without asking.
+    pub fn kill_children(&self) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it runs");
+        for child in children.split_whitespace() {
+            let _ = Command::new("kill").args(["-s", "KILL", child]).status();
+        }
+    }
+
     /// The memory that is its own: what was allocated, and not the program's text.
     pub fn memory_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");

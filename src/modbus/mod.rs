@@ -6,6 +6,7 @@
 
 mod cursor;
 pub mod exception;
+mod owed;
 pub mod pdu;
 pub mod rtu;
 pub mod tcp;

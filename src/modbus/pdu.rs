@@ -90,6 +90,17 @@ impl ReadRequest {
         }
     }
 
+    /// Whether function and byte count of this answer agree with its length, so far as they say one.
+    ///
+    /// An answer of another size than was asked for agrees; one that was cut, or that is counted wrongly by its frame, does not.
+    pub(super) fn length_fits(&self, pdu: &[u8]) -> bool {
+        match pdu {
+            [function, count, data @ ..] if *function == self.function() => data.len() == usize::from(*count),
+            [function, rest @ ..] if *function == self.function() | EXCEPTION_BIT => rest.len() == 1,
+            _ => true,
+        }
+    }
+
     fn decode_data(&self, mut bytes: Cursor<'_>) -> Option<ReadReply> {
         let announced = bytes.byte()?;
         let data = bytes.rest();

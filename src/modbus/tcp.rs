@@ -2,8 +2,16 @@
 //!
 //! The header's length field alone says where a frame ends, so a field that cannot be true leaves no way to find the next
 //! frame: the connection is then [`Received::Broken`] for good, and the caller makes it anew.
+//!
+//! A length that can be true may still be false, because a gateway cut the answer short; and then the next frame's bytes take
+//! the place of those that are missing. TCP has no checksum of its own that would tell. An answer is therefore believed only
+//! if nothing speaks against it: its function and count agree with its length, no other frame can have begun inside it
+//! ([`super::owed`]), and what came behind it can begin a frame. Otherwise the connection is broken. Of an answer that was filled
+//! up by the late answer to an earlier request this leaves one in doubt: it lacked a single byte, that byte came in one
+//! piece with it, and of the late answer's other bytes at most four did.
 
 use super::cursor::Cursor;
+use super::owed::Owed;
 use super::pdu::{EXCEPTION_BIT, ReadRequest, Received, ReplyError};
 
 /// Transaction, protocol and length: what must be known before a frame's end is.
@@ -32,6 +40,7 @@ pub struct TcpExchange {
     transaction: u16,
     awaited: Option<Awaited>,
     frame: heapless::Vec<u8, FRAME_MAX>,
+    owed: Owed,
     late_answers: u64,
     broken: bool,
 }
@@ -46,6 +55,9 @@ struct Awaited {
 impl TcpExchange {
     /// The frame to send for a request; whatever was outstanding is abandoned, and its late answer will be dropped.
     pub fn begin(&mut self, unit: u8, request: ReadRequest) -> heapless::Vec<u8, 12> {
+        if self.awaited.is_some() {
+            self.owed.abandon(self.transaction);
+        }
         self.transaction = self.transaction.wrapping_add(1);
         self.awaited = Some(Awaited { unit, request });
         let [transaction_high, transaction_low] = self.transaction.to_be_bytes();
@@ -69,14 +81,14 @@ impl TcpExchange {
     /// Takes bytes as they came, and says what has come of the request that began last.
     ///
     /// Bytes after the answer are dealt with as well: a second answer is dropped and counted, and nothing of a frame is lost.
-    /// An answer with something behind it that begins no frame is not believed: the answer itself may have been cut short, and
-    /// have taken its last registers from the frame that came next.
+    /// An answer with something behind it that begins no frame is not believed.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
         let mut outcome = Received::NeedMore;
         let mut bytes = bytes;
         while !self.broken && !bytes.is_empty() {
+            let before = bytes.len();
             bytes = self.fill(bytes);
-            if let Some(reply) = self.finish_frame() {
+            if let Some(reply) = self.finish_frame(before - bytes.len()) {
                 outcome = reply;
             }
         }
@@ -101,6 +113,7 @@ impl TcpExchange {
     pub fn reconnected(&mut self) {
         self.awaited = None;
         self.frame.clear();
+        self.owed.forget();
         self.broken = false;
     }
 
@@ -115,7 +128,7 @@ impl TcpExchange {
     }
 
     /// What the frame is for the caller, if it is whole and the awaited one. A whole frame makes room for the next.
-    fn finish_frame(&mut self) -> Option<Received> {
+    fn finish_frame(&mut self, came_last: usize) -> Option<Received> {
         if self.frame.len() == PREFIX_BYTES {
             self.broken |= !self.can_be_a_frame();
             return None;
@@ -123,17 +136,15 @@ impl TcpExchange {
         if self.frame_length() != Some(self.frame.len()) {
             return None;
         }
-        let reply = self.take_answer();
+        let reply = self.take_answer(came_last);
         self.frame.clear();
         reply
     }
 
-    /// Whether what there is of a prefix can be that of a frame.
+    /// Whether what there is of a prefix can be that of a frame: the protocol is 0, and the length has one byte.
     fn can_be_a_frame(&self) -> bool {
-        let mut prefix = Cursor::new(&self.frame);
-        let (_transaction, protocol, length) = (prefix.word(), prefix.word(), prefix.word());
-        protocol.is_none_or(|protocol| protocol == 0)
-            && length.is_none_or(|length| (LENGTH_MIN..=LENGTH_MAX).contains(&length))
+        self.frame.iter().skip(2).take(3).all(|byte| *byte == 0)
+            && self.frame.get(5).is_none_or(|length| (LENGTH_MIN..=LENGTH_MAX).contains(&u16::from(*length)))
     }
 
     /// The whole frame's length, once its prefix is there.
@@ -143,23 +154,34 @@ impl TcpExchange {
         Some(PREFIX_BYTES + usize::from(u16::from_be_bytes([length_high, length_low])))
     }
 
-    fn take_answer(&mut self) -> Option<Received> {
+    fn take_answer(&mut self, came_last: usize) -> Option<Received> {
         let mut frame = Cursor::new(&self.frame);
-        let (transaction, _protocol, _length, unit) = (frame.word()?, frame.word()?, frame.word()?, frame.byte()?);
-        match self.awaited {
-            Some(awaited) if transaction == self.transaction => {
-                self.awaited = None;
-                Some(Received::Reply(if awaited.may_come_from(unit, frame.rest()) {
-                    awaited.request.decode_reply(frame.rest())
-                } else {
-                    Err(ReplyError::Malformed)
-                }))
-            }
-            _ => {
-                self.late_answers += 1;
-                None
-            }
+        let (transaction, _protocol, _length) = (frame.word()?, frame.word()?, frame.word()?);
+        let body = frame.rest();
+        let (unit, pdu) = (frame.byte()?, frame.rest());
+        let Some(awaited) = self.awaited.filter(|_| transaction == self.transaction) else {
+            self.late_answers += 1;
+            self.owed.came(transaction);
+            return None;
+        };
+        self.awaited = None;
+        if !awaited.request.length_fits(pdu) || self.owed.may_be_inside(body, transaction, came_last) {
+            self.broken = true;
+            return None;
         }
+        Some(Received::Reply(if awaited.may_come_from(unit, pdu) {
+            awaited.request.decode_reply(pdu)
+        } else {
+            Err(ReplyError::Malformed)
+        }))
+    }
+}
+
+#[cfg(test)]
+impl TcpExchange {
+    /// Makes the next request's transaction id the one after this.
+    pub(super) fn count_from(&mut self, transaction: u16) {
+        self.transaction = transaction;
     }
 }
 
@@ -180,7 +202,8 @@ mod tests {
 
     /// An exchange that has just sent the request with this transaction id.
     fn awaiting(transaction: u16, unit: u8, count: u16) -> TcpExchange {
-        let mut exchange = TcpExchange { transaction: transaction.wrapping_sub(1), ..TcpExchange::default() };
+        let mut exchange = TcpExchange::default();
+        exchange.count_from(transaction.wrapping_sub(1));
         exchange.begin(unit, holding(0, count));
         exchange
     }
@@ -199,7 +222,8 @@ mod tests {
 
     #[test]
     fn case_c16_a_late_answer_is_dropped_and_counted_and_shifts_nothing() {
-        let mut exchange = TcpExchange { transaction: 0x0F, ..TcpExchange::default() };
+        let mut exchange = TcpExchange::default();
+        exchange.count_from(0x0F);
         assert_eq!(exchange.begin(1, holding(0x64, 1)).as_slice(), bytes("00 10 00 00 00 06 01 03 00 64 00 01"));
         // The first request has timed out.
         assert_eq!(exchange.begin(1, holding(0xC8, 1)).as_slice(), bytes("00 11 00 00 00 06 01 03 00 C8 00 01"));
@@ -318,6 +342,16 @@ mod tests {
     }
 
     #[test]
+    fn a_length_that_the_count_inside_contradicts_breaks_the_connection() {
+        let check = |frame| assert_eq!(awaiting(1, 1, 1).receive(&bytes(frame)), Received::Broken, "{frame}");
+        check("00 01 00 00 00 03 01 03 02 00 FA");
+        check("00 01 00 00 00 04 01 03 02 00 FA");
+        check("00 01 00 00 00 06 01 03 02 00 FA 00");
+        check("00 01 00 00 00 05 01 03 04 00 FA 00 FB");
+        check("00 01 00 00 00 04 01 83 02 00");
+    }
+
+    #[test]
     fn a_second_answer_in_the_same_bytes_is_dropped_and_what_follows_is_kept() {
         let mut exchange = awaiting(1, 1, 1);
         let twice_and_a_half = bytes(
@@ -340,6 +374,31 @@ mod tests {
         let mut exchange = awaiting(0x10, 1, 2);
         let stream = bytes("00 10 00 00 00 07 01 03 04 00 07 00 00 0F 00 00 00 07 01 03 04 00 01 00 02");
         assert_eq!(exchange.receive(&stream), Received::Broken);
+    }
+
+    #[test]
+    fn case_c18_three_bytes_behind_an_answer_that_begin_no_frame_are_enough_to_doubt_it() {
+        for (behind, believed) in [("00 02", true), ("00 02 00", true), ("00 02 01", false), ("00 02 00 00 01", false)]
+        {
+            let received = awaiting(1, 1, 1).receive(&bytes(&format!("00 01 00 00 00 05 01 03 02 00 07 {behind}")));
+            assert_eq!(received, if believed { registers(&[7]) } else { Received::Broken }, "{behind}");
+        }
+    }
+
+    #[test]
+    fn registers_that_look_like_a_late_answer_cost_one_connection_and_are_believed_once_it_has_come() {
+        let looks_late = |transaction: u8| [0x47, transaction, 0, 0, 0, 5, 1, 3, 2, 0x47, 0x10];
+        let mut exchange = awaiting(0x4710, 1, 1);
+        exchange.begin(1, holding(0, 1));
+        assert_eq!(exchange.receive(&looks_late(0x11)), Received::Broken);
+        exchange.reconnected();
+        exchange.begin(1, holding(0, 1));
+        assert_eq!(exchange.receive(&looks_late(0x12)), registers(&[0x4710]));
+
+        let mut exchange = awaiting(0x4710, 1, 1);
+        exchange.begin(1, holding(0, 1));
+        assert_eq!(exchange.receive(&looks_late(0x10)), Received::NeedMore);
+        assert_eq!(exchange.receive(&looks_late(0x11)), registers(&[0x4710]));
     }
 
     #[test]

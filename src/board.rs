@@ -165,13 +165,15 @@ impl Board {
         let mut inner = self.lock();
         let state = &mut inner.devices[index.place()];
         let before = state.status;
-        let limits = |state: &DeviceState| (state.learnt_max_registers, state.learnt_max_bits);
-        let (refused_before, limits_before) = (state.refused.clone(), limits(state));
+        let revealed = |state: &DeviceState| {
+            (state.refused.clone(), state.learnt_max_registers, state.learnt_max_bits, state.identity.clone())
+        };
+        let revealed_before = revealed(state);
         change(state);
         if std::mem::discriminant(&before) != std::mem::discriminant(&state.status) {
             state.since = Some(at);
         }
-        if before != state.status || refused_before != state.refused || limits_before != limits(state) {
+        if before != state.status || revealed_before != revealed(state) {
             inner.unpublished_devices.mark(index.place());
             self.changed.notify_one();
         }

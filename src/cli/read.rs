@@ -116,6 +116,7 @@ fn words(reply: &ReadReply, count: u16) -> Vec<u16> {
     match reply {
         ReadReply::Registers(_) => reply.registers(0, count).unwrap_or_default().to_vec(),
         ReadReply::Bits(_) => reply.bit(0).map(u16::from).into_iter().collect(),
+        ReadReply::Identification(_) => Vec::new(),
     }
 }
 

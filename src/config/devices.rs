@@ -78,6 +78,7 @@ fn device<'a, 'i>(
     let name = table.optional("name").map_or(Some(String::new()), |field| field.prose(LONGEST_NAME));
     let align = table.optional("align").map_or(Some(1), |field| alignment(&field));
     let heartbeat = table.optional("heartbeat").map(|field| heartbeat(&field, poll_every));
+    let identify = table.optional("identify").map_or(Some(false), |field| field.boolean());
     let known = DeviceOfSensors { index, poll_every, limits: limits.as_ref(), align, id_format };
     let tables = table.tables("sensor", &keys::SENSOR);
     if tables.is_empty() && table.optional("sensor").is_none() {
@@ -93,6 +94,7 @@ fn device<'a, 'i>(
             poll_every: poll_every?,
             limits: limits.clone()?,
             heartbeat: given(heartbeat)?,
+            identify: identify?,
             sensors: Vec::new(),
         })
     };

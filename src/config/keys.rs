@@ -39,6 +39,7 @@ pub(super) const LINK: TableKeys = TableKeys {
         "data_bits",
         "stop_bits",
         "local_echo",
+        "short_silence",
     ],
 };
 pub(super) const DEVICE: TableKeys = TableKeys {
@@ -56,6 +57,7 @@ pub(super) const DEVICE: TableKeys = TableKeys {
         "forbidden",
         "align",
         "heartbeat",
+        "identify",
         "sensor",
     ],
 };

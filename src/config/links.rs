@@ -102,7 +102,7 @@ fn place_text(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-const SERIAL_KEYS: [&str; 5] = ["baud", "parity", "data_bits", "stop_bits", "local_echo"];
+const SERIAL_KEYS: [&str; 6] = ["baud", "parity", "data_bits", "stop_bits", "local_echo", "short_silence"];
 
 fn note_serial_keys(table: &TableReader<'_, '_>) {
     for field in SERIAL_KEYS.iter().filter_map(|key| table.optional(key)) {
@@ -134,6 +134,7 @@ fn serial_settings(table: &TableReader<'_, '_>, path: Option<String>) -> Option<
     let stop_bits =
         table.optional("stop_bits").map_or(Some(1), |field| field.integer("the number of stop bits", 1..=2));
     let local_echo = table.optional("local_echo").map_or(Some(false), |field| field.boolean());
+    let short_silence = table.optional("short_silence").map_or(Some(false), |field| field.boolean());
     Some(SerialSettings {
         path: path?,
         baud: baud?,
@@ -141,6 +142,7 @@ fn serial_settings(table: &TableReader<'_, '_>, path: Option<String>) -> Option<
         data_bits: data_bits?,
         stop_bits: stop_bits? as u8,
         local_echo: local_echo?,
+        short_silence: short_silence?,
     })
 }
 

@@ -31,6 +31,8 @@ pub struct Health {
     pub learnt: Learnt,
     /// Whether it is silent on long reads alone.
     pub long_reads: LongReads,
+    /// Whether it is to be asked what it is.
+    pub wants_identity: bool,
     /// The watch over its heartbeat, if it has one.
     pub heartbeat: Option<HeartbeatWatch>,
 }
@@ -38,7 +40,11 @@ pub struct Health {
 impl Health {
     /// What is known at the start.
     pub fn of(device: &Device) -> Health {
-        Health { heartbeat: device.heartbeat.map(HeartbeatWatch::new), ..Health::default() }
+        Health {
+            heartbeat: device.heartbeat.map(HeartbeatWatch::new),
+            wants_identity: device.identify,
+            ..Health::default()
+        }
     }
 
     /// Whether it answers.

@@ -2,13 +2,14 @@
 //!
 //! Every wait in here has an end. Nothing is retried here, and nothing is decided about devices: see [`super::link`].
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::transport::{ConnectError, Pipes, Transport};
 use crate::clock;
 use crate::metrics::Outcome;
 use crate::modbus::exception::ExceptionCode;
-use crate::modbus::pdu::{ReadReply, ReadRequest, Received, ReplyError};
+use crate::modbus::pdu::{ReadReply, Received, ReplyError, Request};
 use crate::modbus::rtu::RtuExchange;
 use crate::modbus::tcp::TcpExchange;
 use crate::policy::retry::Transient;
@@ -34,6 +35,9 @@ pub struct Line {
     connect_delay: Duration,
     framing: Framing,
     connection: Option<Connection>,
+    /// Units of a serial line that did not answer, each until when its late answer may come: it is not asked again before.
+    /// Full is impossible: one for each unit id.
+    late: HashMap<u8, Instant>,
     /// When the last byte went over the line in either direction; the gap to the next request counts from here.
     last_byte: Option<Instant>,
     /// Where connections come from instead of the endpoint.
@@ -154,6 +158,7 @@ impl Line {
             connect_delay: link.connect_delay,
             framing,
             connection: None,
+            late: HashMap::new(),
             last_byte: None,
             pipes: None,
             effort: Effort::default(),
@@ -176,8 +181,10 @@ impl Line {
     }
 
     /// Asks a unit, and returns its answer with the moment it was complete.
-    pub async fn ask(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+    pub async fn ask(&mut self, unit: u8, request: impl Into<Request>) -> Result<(ReadReply, Stamp), AskError> {
+        let request = request.into();
         self.effort = Effort::default();
+        self.await_late_answer(unit).await;
         self.connect().await?;
         self.pace().await;
         let answer = self.exchange(unit, request).await;
@@ -190,7 +197,7 @@ impl Line {
             }
             Err(AskError::Silent | AskError::Noise) => {
                 connection.silent_in_a_row += 1;
-                self.keep_apart().await;
+                self.keep_apart(unit).await;
             }
             Err(AskError::Closed { .. } | AskError::Unreachable(_)) => self.connection = None,
         }
@@ -202,12 +209,23 @@ impl Line {
         self.effort
     }
 
+    /// Before this moment a request to the unit could get the late answer to the one before. Over TCP that is never so.
+    pub fn late_until(&self, unit: u8) -> Option<Instant> {
+        self.late.get(&unit).copied()
+    }
+
     /// After a request without an answer: sees to it that what comes late is not taken for the next one's, and gives up a
     /// connection on which nothing comes any more.
-    async fn keep_apart(&mut self) {
+    ///
+    /// RTU carries no transaction id, but it names the unit: a serial line has to fall silent before anything else is asked,
+    /// and the unit itself is asked again only when its late answer has come or cannot come any more.
+    async fn keep_apart(&mut self, unit: u8) {
         if let Some(line) = self.endpoint.line() {
-            let silence = line.frame_silence();
-            self.drain(silence).await;
+            let silence = settled(line);
+            let end = clock::instant() + self.timeout;
+            if !self.drain(silence, end).await {
+                self.late.insert(unit, end);
+            }
         }
         let Some(connection) = &self.connection else { return };
         let is_old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
@@ -248,14 +266,16 @@ impl Line {
             Some(line) => line.frame_silence().max(self.request_gap),
             None => self.request_gap,
         };
-        if let Some(last_byte) = self.last_byte
+        if let (Some(last_byte), Some(connection)) = (self.last_byte, &mut self.connection)
             && !silence.is_zero()
+            && connection.transport.wait_until(last_byte + silence).await.is_err()
         {
-            tokio::time::sleep_until((last_byte + silence).into()).await;
+            // The kernel's timer failed, which nobody has seen; too long a silence is better than too short a one.
+            tokio::time::sleep(silence).await;
         }
     }
 
-    async fn exchange(&mut self, unit: u8, request: ReadRequest) -> Result<(ReadReply, Stamp), AskError> {
+    async fn exchange(&mut self, unit: u8, request: Request) -> Result<(ReadReply, Stamp), AskError> {
         let Some(connection) = &mut self.connection else { return Err(AskError::Closed { reused: false }) };
         let closed = AskError::Closed { reused: connection.answered };
         let gone = |endpoint: &Endpoint, closed| match endpoint {
@@ -273,8 +293,13 @@ impl Line {
                 (frame, on_the_line)
             }
         };
-        if matches!(self.framing, Framing::Rtu(_)) && connection.transport.discard_input().is_err() {
-            return Err(gone(&self.endpoint, closed));
+        if matches!(self.framing, Framing::Rtu(_)) {
+            match connection.transport.discard_input() {
+                // Somebody is there, only late.
+                Ok(true) => connection.silent_in_a_row = 0,
+                Ok(false) => {}
+                Err(_) => return Err(gone(&self.endpoint, closed)),
+            }
         }
         self.effort.sent = frame.len() as u32;
         self.effort.sent_at = Some(clock::instant());
@@ -311,27 +336,39 @@ impl Line {
         }
     }
 
-    /// Takes late bytes off a serial line until nothing comes for one time-out, or until a late answer has come and the line
-    /// has fallen silent after it. RTU carries no transaction id: without this the late answer would be the next one's.
-    async fn drain(&mut self, silence: Duration) {
-        let Some(connection) = &mut self.connection else { return };
-        let end = tokio::time::Instant::now() + self.timeout * 2;
-        let mut quiet = self.timeout;
+    /// Before a unit is asked again that did not answer: waits until its late answer has come, or cannot come any more.
+    async fn await_late_answer(&mut self, unit: u8) {
+        let Some(end) = self.late.remove(&unit) else { return };
+        let now = clock::instant();
+        if end > now {
+            self.drain(end - now, end).await;
+        }
+    }
+
+    /// Takes bytes off a serial line until nothing comes for so long; then, or at once if something came, until the line has
+    /// been silent. Never much longer than until `end`. Whether something came.
+    async fn drain(&mut self, quiet: Duration, end: Instant) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        let settled = self.endpoint.line().map_or(LATE_ANSWER_GAP, settled);
+        let end = end + self.timeout;
+        let mut quiet = quiet;
+        let mut has_come = false;
         let mut buffer = [0; LONGEST_FRAME];
         loop {
-            let until = end.min(tokio::time::Instant::now() + quiet);
-            match tokio::time::timeout_at(until, connection.transport.read(&mut buffer)).await {
+            let until = end.min(clock::instant() + quiet);
+            match tokio::time::timeout_at(until.into(), connection.transport.read(&mut buffer)).await {
                 Ok(Ok(length)) if length > 0 => {
                     self.effort.received += length as u32;
                     // Somebody is there, only late.
                     connection.silent_in_a_row = 0;
-                    quiet = silence.max(LATE_ANSWER_GAP);
+                    quiet = settled;
+                    has_come = true;
                 }
                 Ok(_) => {
                     self.connection = None;
-                    return;
+                    return has_come;
                 }
-                Err(_) => return,
+                Err(_) => return has_come,
             }
         }
     }
@@ -339,6 +376,11 @@ impl Line {
 
 /// The longest gap inside a late answer: USB adapters deliver in pieces 16 ms apart.
 const LATE_ANSWER_GAP: Duration = Duration::from_millis(40);
+
+/// The silence after which nothing more of an answer comes.
+fn settled(line: &SerialSettings) -> Duration {
+    line.frame_silence().max(LATE_ANSWER_GAP)
+}
 
 impl Framing {
     fn receive(&mut self, bytes: &[u8]) -> Received {
@@ -362,8 +404,8 @@ impl Framing {
 }
 
 /// How long request and answer take on a serial line, so that a slow line does not eat the device's time to answer.
-fn characters_time(endpoint: &Endpoint, request_length: usize, request: ReadRequest) -> Duration {
-    let data = if request.table().is_bits() { request.count().div_ceil(8) } else { request.count() * 2 };
-    let time_of = |settings: &SerialSettings| settings.time_of(request_length + 5 + usize::from(data));
+fn characters_time(endpoint: &Endpoint, request_length: usize, request: Request) -> Duration {
+    // Around the PDU stand the unit and the CRC.
+    let time_of = |settings: &SerialSettings| settings.time_of(request_length + request.longest_answer() + 3);
     endpoint.line().map_or(Duration::ZERO, time_of)
 }

@@ -18,8 +18,9 @@ use super::schedule::{Next, Schedule};
 use crate::board::Board;
 use crate::clock;
 use crate::metrics::{Exchange, Outcome};
-use crate::modbus::pdu::{ReadReply, ReadRequest};
+use crate::modbus::pdu::{ReadReply, Request};
 use crate::policy::breaker::Admission;
+use crate::policy::retry::Transient;
 use crate::progress::{Pledge, Progress};
 use crate::registry::reading::{OfflineCause, Stamp};
 use crate::registry::{DeviceIndex, Link, LinkIndex, Registry, SensorIndex};
@@ -220,8 +221,11 @@ impl LinkTask {
         tries.spent += now - begun;
         let tries = *tries;
         if let Some(transient) = answer.as_ref().err().and_then(AskError::transient).filter(|_| may_repeat)
-            && let Some(at) = transient.again(tries.attempts, now, self.deadline(&read, tries.started), rand::random())
+            && let Some(at) = self.again(&read, transient, tries, now)
         {
+            if let Some(late) = self.late_until(read.device) {
+                self.schedule.hold(read.device, late);
+            }
             self.schedule.again(place, at);
             return;
         }
@@ -230,12 +234,28 @@ impl LinkTask {
             self.schedule.asked(place, tries.started);
         }
         match answer {
-            Ok((reply, read_at)) => self.answered(&read, &reply, read_at, tries.started),
+            Ok((reply, read_at)) => {
+                self.answered(&read, &reply, read_at, tries.started);
+                self.identify(read.device).await;
+            }
             Err(err) => {
                 debug!(link = %self.link_id(), device = %self.registry.device(read.device).id, error = %err, "no data");
                 self.failed(place, &read, &err, tries).await;
             }
         }
+    }
+
+    /// Until when a late answer of the device keeps it from being asked, if others can be asked meanwhile.
+    fn late_until(&self, device: DeviceIndex) -> Option<Instant> {
+        let is_shared = self.devices.len() > 1;
+        self.line.late_until(self.registry.device(device).unit).filter(|_| is_shared)
+    }
+
+    /// When a read is worth repeating, if it is: after its pause, and not before a late answer could be taken for the next one.
+    fn again(&self, read: &PlannedRead, transient: Transient, tries: Tries, now: Instant) -> Option<Instant> {
+        let deadline = self.deadline(read, tries.started);
+        let at = transient.again(tries.attempts, now, deadline, rand::random())?;
+        Some(self.late_until(read.device).map_or(at, |late| late.max(at))).filter(|at| *at < deadline)
     }
 
     /// Until when a read may be repeated: the calls that wait for it say, or else the poll.
@@ -250,9 +270,10 @@ impl LinkTask {
     pub(super) async fn ask_once(
         &mut self,
         device: DeviceIndex,
-        request: ReadRequest,
+        request: impl Into<Request>,
         is_repeat: bool,
     ) -> Result<(ReadReply, Stamp), AskError> {
+        let request = request.into();
         self.pledge_for_a_request();
         let answer = self.ask_and_count(device, request, is_repeat).await;
         match answer {
@@ -264,7 +285,7 @@ impl LinkTask {
     async fn ask_and_count(
         &mut self,
         device: DeviceIndex,
-        request: ReadRequest,
+        request: Request,
         is_repeat: bool,
     ) -> Result<(ReadReply, Stamp), AskError> {
         let begun = clock::instant();

@@ -168,9 +168,9 @@ async fn case_c31_a_dead_unit_on_a_serial_line_costs_a_twentieth_of_its_time_wit
     tokio::time::sleep(MINUTE * 20).await;
     let requests = bench.requests().split_off(before);
     let dead = requests.iter().filter(|(unit, ..)| *unit == 1).count();
-    // A futile request waits 0.3 s, and the line is drained for another 0.3 s.
-    assert!(dead as f64 * 0.62 <= 0.05 * 1_200.0, "{dead} futile requests in 20 minutes");
-    assert!(dead >= 20, "and yet it is looked for: {dead}");
+    // A futile request waits 0.3 s, and then the line must be silent for 0.04 s; the rest of its lateness costs nobody anything.
+    assert!(dead as f64 * 0.34 <= 0.05 * 1_200.0, "{dead} futile requests in 20 minutes");
+    assert!(dead >= 40, "and yet it is looked for: {dead}");
     assert!(requests.len() - dead >= 1_195, "its neighbour was read {} times", requests.len() - dead);
     assert_eq!(bench.value(1, SECOND * 2), good(100));
 }

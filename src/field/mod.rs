@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod bench;
 pub mod cost;
+mod fine_timer;
 pub mod handle;
 pub mod health;
 pub mod learnt;

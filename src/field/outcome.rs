@@ -14,9 +14,10 @@ use super::search::{Findings, Search};
 use crate::clock;
 use crate::errors::chain;
 use crate::modbus::exception::ExceptionCode;
+use crate::modbus::identify::IdentifyRequest;
 use crate::modbus::pdu::ReadReply;
 use crate::policy::backoff::Rest;
-use crate::registry::reading::{DeviceStatus, Fault, OfflineCause, RefusedSensor, Stamp};
+use crate::registry::reading::{DeviceStatus, Fault, Identity, OfflineCause, RefusedSensor, Stamp};
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
 
 /// A function that the device does not know is asked for again after this long: somebody may have changed the device.
@@ -263,10 +264,44 @@ impl LinkTask {
         }
         if was_away {
             self.schedule.wake(device, at.instant);
+            if let Some(health) = self.devices.get_mut(&device) {
+                health.wants_identity = self.registry.device(device).identify;
+            }
         }
         if std::mem::take(&mut self.link_failures) > 0 {
             self.wake_the_link(at.instant);
         }
+    }
+
+    /// Asks a device what it is, once after it has (come back and) answered: it may be another one than before.
+    pub(super) async fn identify(&mut self, device: DeviceIndex) {
+        let Some(health) = self.devices.get_mut(&device) else { return };
+        if !std::mem::take(&mut health.wants_identity) {
+            return;
+        }
+        let mut identity = Identity::default();
+        let mut first = 0;
+        // A device that has more to say than three objects goes on about itself for ever.
+        for _ in 0..3 {
+            let answer = self.ask_once(device, IdentifyRequest::from_object(first), false).await;
+            let objects = match &answer {
+                Ok((ReadReply::Identification(objects), _)) => objects,
+                Ok(_) => return,
+                Err(err) => {
+                    info!(device = %self.registry.device(device).id, error = %chain(err),
+                        "the device does not say what it is; hint: remove identify");
+                    return;
+                }
+            };
+            objects.objects().for_each(|(id, text)| identity.take(id, text));
+            match objects.next().filter(|next| *next > first) {
+                Some(next) => first = next,
+                None => break,
+            }
+        }
+        let Identity { vendor, product, revision } = &identity;
+        info!(device = %self.registry.device(device).id, vendor, product, revision, "the device says what it is");
+        self.board.update_device(device, clock::now(), |state| state.identity = Some(identity));
     }
 
     /// The sensors that the device refuses, as the board shows them.
@@ -347,5 +382,6 @@ fn words_of<T>(reply: &ReadReply, offset: u16, count: u16, take: impl FnOnce(&[u
     match reply {
         ReadReply::Registers(_) => reply.registers(offset, count).map(take),
         ReadReply::Bits(_) => reply.bit(offset).map(|bit| take(&[u16::from(bit)])),
+        ReadReply::Identification(_) => None,
     }
 }

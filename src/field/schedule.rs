@@ -127,6 +127,13 @@ impl Schedule {
         self.reads[place].due = until;
     }
 
+    /// No read of the device has its turn before this moment. A call may still ask for one.
+    pub fn hold(&mut self, device: DeviceIndex, until: Instant) {
+        for entry in self.reads.iter_mut().filter(|entry| entry.read.device == device) {
+            entry.due = entry.due.max(until);
+        }
+    }
+
     /// The read is asked again at this moment, and keeps its beat. Others go meanwhile.
     pub fn again(&mut self, place: usize, at: Instant) {
         self.reads[place].again = Some(at);

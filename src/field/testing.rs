@@ -44,6 +44,7 @@ impl Plan {
             data_bits: 8,
             stop_bits: 1,
             local_echo: false,
+            short_silence: false,
         });
         Plan { endpoint, ..Plan::tcp(sensors) }
     }
@@ -108,6 +109,7 @@ impl Plan {
                     poll_every: Duration::from_secs(1),
                     limits: self.limits.clone(),
                     heartbeat: self.heartbeat,
+                    identify: false,
                     sensors: Vec::new(),
                 })
                 .expect("a new name");

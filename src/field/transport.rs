@@ -1,7 +1,7 @@
 //! The bytes' way to the plant: a TCP connection or a serial port, and why there is none.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use socket2::{SockRef, TcpKeepalive};
@@ -9,6 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 use tokio_serial::{SerialPort, SerialPortBuilderExt, SerialStream};
 
+use super::fine_timer::FineTimer;
+use crate::clock;
 use crate::registry::reading::OfflineCause;
 use crate::registry::sensor::{Endpoint, Parity, SerialSettings};
 
@@ -17,8 +19,8 @@ use crate::registry::sensor::{Endpoint, Parity, SerialSettings};
 pub enum Transport {
     /// A connection to a Modbus/TCP server.
     Tcp(TcpStream),
-    /// A serial port, ours alone.
-    Serial(Box<SerialStream>),
+    /// A serial port, ours alone, and the timer of its silences.
+    Serial(Box<SerialStream>, FineTimer),
     /// One end of a pipe in memory, as tests with a stopped clock need it.
     Pipe(DuplexStream),
 }
@@ -69,31 +71,47 @@ impl Transport {
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Transport::Tcp(stream) => stream.read(buffer).await,
-            Transport::Serial(stream) => stream.read(buffer).await,
+            Transport::Serial(stream, _) => stream.read(buffer).await,
             Transport::Pipe(stream) => stream.read(buffer).await,
         }
     }
 
-    /// Throws away what came unasked, without waiting: what is read after the next request must be an answer to it.
-    pub fn discard_input(&mut self) -> io::Result<()> {
+    /// Waits until then: on a serial port to the fraction of a millisecond, elsewhere by the runtime's timer.
+    pub async fn wait_until(&mut self, until: Instant) -> io::Result<()> {
+        match self {
+            Transport::Serial(_, timer) => match until.checked_duration_since(clock::instant()) {
+                Some(wait) => timer.sleep(wait).await,
+                None => Ok(()),
+            },
+            Transport::Tcp(_) | Transport::Pipe(_) => {
+                tokio::time::sleep_until(until.into()).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Throws away what came unasked, without waiting: what is read after the next request must be an answer to it. Whether
+    /// there was something.
+    pub fn discard_input(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 256];
+        let mut has_come = false;
         // A line that never falls silent is found out by the request that follows.
         for _ in 0..16 {
             match self.read(&mut buffer).now_or_never() {
                 None => break,
                 Some(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(Ok(_)) => {}
+                Some(Ok(_)) => has_come = true,
                 Some(Err(err)) => return Err(err),
             }
         }
-        Ok(())
+        Ok(has_come)
     }
 
     /// Writes all of it.
     pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Transport::Tcp(stream) => stream.write_all(bytes).await,
-            Transport::Serial(stream) => stream.write_all(bytes).await,
+            Transport::Serial(stream, _) => stream.write_all(bytes).await,
             Transport::Pipe(stream) => stream.write_all(bytes).await,
         }
     }
@@ -138,7 +156,8 @@ fn open_port(settings: &SerialSettings) -> Result<Transport, ConnectError> {
     stream
         .clear(tokio_serial::ClearBuffer::Input)
         .map_err(|err| gone(format!("{}: cannot be cleared: {err}", settings.path)))?;
-    Ok(Transport::Serial(Box::new(stream)))
+    let timer = FineTimer::new().map_err(|err| gone(format!("{}: no timer for it: {err}", settings.path)))?;
+    Ok(Transport::Serial(Box::new(stream), timer))
 }
 
 /// What opening a port failed of, and how to mend it.

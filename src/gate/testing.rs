@@ -52,6 +52,7 @@ pub fn registry() -> Registry {
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
         heartbeat: None,
+        identify: false,
         sensors: Vec::new(),
     };
     let device = registry.add_device(device).expect("a new name");

@@ -14,7 +14,9 @@ use crate::board::Board;
 use crate::clock::{Rfc3339, rfc3339, wall_of};
 use crate::ids::GatewayId;
 use crate::modbus::words::DataType;
-use crate::registry::reading::{Aged, DeviceState, DeviceStatus, Fault, NoValueNow, RefusedSensor, SensorState, Stamp};
+use crate::registry::reading::{
+    Aged, DeviceState, DeviceStatus, Fault, Identity, NoValueNow, RefusedSensor, SensorState, Stamp,
+};
 use crate::registry::{DeviceIndex, Registry, Sensor, SensorIndex};
 
 /// A reading as topics and tool results have it (contract, section 4): the one definition of its members and their order.
@@ -241,10 +243,16 @@ pub fn device_status_json(
     object.insert("last_answer".into(), time(state.last_answer).into());
     let refused = state.refused.iter().map(|refused| refused_json(registry, refused, now));
     object.insert("refused".into(), refused.collect());
+    object.insert("identity".into(), state.identity.as_ref().map(identity_json).into());
     object.insert("learnt_max_registers".into(), state.learnt_max_registers.into());
     object.insert("learnt_max_bits".into(), state.learnt_max_bits.into());
     object.insert("as_of".into(), rfc3339(now.wall).into());
     object
+}
+
+fn identity_json(identity: &Identity) -> Value {
+    let Identity { vendor, product, revision } = identity;
+    serde_json::json!({"vendor": vendor, "product": product, "revision": revision})
 }
 
 /// A sensor that its device refuses, and that is tried again at its time.
@@ -453,7 +461,7 @@ mod tests {
         let expected = json!({
             "device": "press-plc", "link": "press-tcp", "status": "offline", "reason": "refused", "scope": "link",
             "since": "2026-11-30T09:15:02.381Z", "next_try": "2026-11-30T09:15:10.381Z", "last_answer": null,
-            "refused": [], "learnt_max_registers": null, "learnt_max_bits": null, "as_of": "2026-11-30T09:15:02.381Z"
+            "refused": [], "identity": null, "learnt_max_registers": null, "learnt_max_bits": null, "as_of": "2026-11-30T09:15:02.381Z"
         });
         assert_eq!(Value::Object(device_status_json(&registry, index, &state, now)), expected);
     }

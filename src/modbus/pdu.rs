@@ -6,6 +6,7 @@
 use super::Table;
 use super::cursor::Cursor;
 use super::exception::ExceptionCode;
+use super::identify::{self, Identification, IdentifyRequest, NoAnswer};
 
 /// The bit that makes a function an exception answer (V1.1b3, section 7).
 pub(super) const EXCEPTION_BIT: u8 = 0x80;
@@ -79,26 +80,7 @@ impl ReadRequest {
 
     /// What these bytes say as the answer to this request.
     pub fn decode_reply(&self, pdu: &[u8]) -> Result<ReadReply, ReplyError> {
-        let mut bytes = Cursor::new(pdu);
-        match bytes.byte() {
-            Some(function) if function == self.function() => self.decode_data(bytes).ok_or(ReplyError::Malformed),
-            Some(function) if function == self.function() | EXCEPTION_BIT => {
-                let code = bytes.byte().and_then(|code| bytes.at_end(ExceptionCode(code)));
-                Err(code.map_or(ReplyError::Malformed, ReplyError::Exception))
-            }
-            _ => Err(ReplyError::Malformed),
-        }
-    }
-
-    /// Whether function and byte count of this answer agree with its length, so far as they say one.
-    ///
-    /// An answer of another size than was asked for agrees; one that was cut, or that is counted wrongly by its frame, does not.
-    pub(super) fn length_fits(&self, pdu: &[u8]) -> bool {
-        match pdu {
-            [function, count, data @ ..] if *function == self.function() => data.len() == usize::from(*count),
-            [function, rest @ ..] if *function == self.function() | EXCEPTION_BIT => rest.len() == 1,
-            _ => true,
-        }
+        Request::Read(*self).decode_reply(pdu)
     }
 
     fn decode_data(&self, mut bytes: Cursor<'_>) -> Option<ReadReply> {
@@ -118,6 +100,101 @@ impl ReadRequest {
     }
 }
 
+/// Anything that is asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Registers or bits.
+    Read(ReadRequest),
+    /// What the device is.
+    Identify(IdentifyRequest),
+}
+
+impl From<ReadRequest> for Request {
+    fn from(request: ReadRequest) -> Request {
+        Request::Read(request)
+    }
+}
+
+impl From<IdentifyRequest> for Request {
+    fn from(request: IdentifyRequest) -> Request {
+        Request::Identify(request)
+    }
+}
+
+impl Request {
+    /// The function that does it.
+    pub fn function(&self) -> u8 {
+        match self {
+            Request::Read(request) => request.function(),
+            Request::Identify(_) => identify::FUNCTION,
+        }
+    }
+
+    /// The request as bytes, the function first.
+    pub fn encode(&self) -> heapless::Vec<u8, 5> {
+        let mut pdu = heapless::Vec::new();
+        // None has more than five bytes.
+        let _ = match self {
+            Request::Read(request) => pdu.extend_from_slice(&request.encode()),
+            Request::Identify(request) => pdu.extend_from_slice(&request.encode()),
+        };
+        pdu
+    }
+
+    /// The most bytes that the answer's PDU has.
+    pub fn longest_answer(&self) -> usize {
+        match self {
+            Request::Read(request) => 2 + usize::from(request.data_bytes()),
+            Request::Identify(_) => identify::PDU_MAX,
+        }
+    }
+
+    /// How long the answer's PDU is that begins like this; `None` while that cannot be said. `Err` if no answer begins so.
+    pub(super) fn answer_length(&self, pdu: &[u8]) -> Result<Option<usize>, NoAnswer> {
+        match (pdu, self) {
+            ([], _) => Ok(None),
+            ([function, ..], _) if *function == self.function() | EXCEPTION_BIT => Ok(Some(2)),
+            ([function, ..], _) if *function != self.function() => Err(NoAnswer),
+            ([_, count, ..], Request::Read(request)) if *count != request.data_bytes() => Err(NoAnswer),
+            (_, Request::Read(request)) => Ok(Some(2 + usize::from(request.data_bytes()))),
+            (_, Request::Identify(request)) => request.answer_length(pdu),
+        }
+    }
+
+    /// Whether function and byte count of this answer agree with its length, so far as they say one.
+    ///
+    /// An answer of another size than was asked for agrees; one that was cut, or that is counted wrongly by its frame, does not.
+    /// Of an identification nothing is said: devices count its objects carelessly, and it is no value.
+    pub(super) fn length_fits(&self, pdu: &[u8]) -> bool {
+        match pdu {
+            [function, rest @ ..] if *function == self.function() | EXCEPTION_BIT => rest.len() == 1,
+            [function, count, data @ ..] if *function == self.function() => {
+                matches!(self, Request::Identify(_)) || data.len() == usize::from(*count)
+            }
+            _ => true,
+        }
+    }
+
+    /// What these bytes say as the answer to this request.
+    pub fn decode_reply(&self, pdu: &[u8]) -> Result<ReadReply, ReplyError> {
+        let mut bytes = Cursor::new(pdu);
+        match bytes.byte() {
+            Some(function) if function == self.function() => {
+                let reply = match self {
+                    Request::Read(request) => request.decode_data(bytes),
+                    Request::Identify(request) => request.decode_data(bytes).map(ReadReply::Identification),
+                };
+                reply.ok_or(ReplyError::Malformed)
+            }
+            Some(function) if function == self.function() | EXCEPTION_BIT => {
+                let code = bytes.byte().and_then(|code| bytes.at_end(ExceptionCode(code)));
+                Err(code.map_or(ReplyError::Malformed, ReplyError::Exception))
+            }
+            _ => Err(ReplyError::Malformed),
+        }
+    }
+}
+
 /// What a device answered to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadReply {
@@ -125,6 +202,8 @@ pub enum ReadReply {
     Registers(heapless::Vec<u16, 125>),
     /// Bits, as many as were asked for.
     Bits(PackedBits),
+    /// What the device is.
+    Identification(Identification),
 }
 
 impl ReadReply {
@@ -133,19 +212,19 @@ impl ReadReply {
         let offset = usize::from(offset);
         match self {
             ReadReply::Registers(registers) => registers.get(offset..offset + usize::from(count)),
-            ReadReply::Bits(_) => None,
+            ReadReply::Bits(_) | ReadReply::Identification(_) => None,
         }
     }
 
     /// The bit at `offset` after the first.
     pub fn bit(&self, offset: u16) -> Option<bool> {
         match self {
-            ReadReply::Registers(_) => None,
+            ReadReply::Registers(_) | ReadReply::Identification(_) => None,
             ReadReply::Bits(bits) => bits.get(offset),
         }
     }
 
-    /// The reply as the device sent it for this table: function, byte count, data.
+    /// The reply as the device sent it for this table: function, byte count, data. An identification belongs to no table.
     pub fn encode(&self, table: Table) -> heapless::Vec<u8, 252> {
         let mut pdu = heapless::Vec::new();
         // Both kinds of data hold at most 250 bytes, so nothing is ever refused for want of room.
@@ -161,6 +240,7 @@ impl ReadReply {
                 let _ = pdu.push(bits.as_bytes().len() as u8);
                 let _ = pdu.extend_from_slice(bits.as_bytes());
             }
+            ReadReply::Identification(_) => {}
         }
         pdu
     }

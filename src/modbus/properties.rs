@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::Table;
 use super::exception::ExceptionCode;
+use super::identify::IdentifyRequest;
 use super::pdu::{ReadReply, ReadRequest, Received, ReplyError};
 use super::rtu::{RtuExchange, crc};
 use super::tcp::TcpExchange;
@@ -72,6 +73,7 @@ fn check_answer(request: ReadRequest, answer: &Answer, received: &[Received]) ->
                 match reply {
                     ReadReply::Bits(_) => prop_assert_eq!(reply.bit(offset), Some(bit())),
                     ReadReply::Registers(_) => prop_assert_eq!(reply.registers(offset, 1), Some(&[register()][..])),
+                    ReadReply::Identification(_) => prop_assert!(false, "nobody asked for that"),
                 }
             }
         }
@@ -241,6 +243,26 @@ proptest! {
         let received = feed(|bytes| exchange.receive(bytes), &frames.concat(), &cuts);
         check_answer(*request, answer, &received)?;
         prop_assert_eq!(exchange.late_answers(), frames.len() as u64 - 1);
+    }
+
+    #[test]
+    fn an_identification_is_found_on_a_line_however_it_is_cut(
+        objects in vec((any::<u8>(), vec(any::<u8>(), 0..40)), 0..6),
+        stray in vec(any::<u8>(), 0..6),
+        cuts in vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let mut pdu = vec![0x2B, 0x0E, 1, 1, 0, 0, objects.len() as u8];
+        objects.iter().for_each(|(id, text)| pdu.extend([&[*id, text.len() as u8], &text[..]].concat()));
+        prop_assume!(stray.iter().all(|byte| *byte != 9));
+        let mut exchange = RtuExchange::new(false);
+        exchange.begin(9, IdentifyRequest::from_object(0));
+        let stream = [stray, rtu_frame(9, &pdu)].concat();
+        let received = feed(|bytes| exchange.receive(bytes), &stream, &cuts);
+        let [Received::Reply(Ok(ReadReply::Identification(found)))] = &received[..] else {
+            return Err(TestCaseError::fail(format!("{received:?}")));
+        };
+        let expected: Vec<(u8, &[u8])> = objects.iter().map(|(id, text)| (*id, &text[..])).collect();
+        prop_assert_eq!(found.objects().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -4,25 +4,21 @@
 //! means nothing: the request says which unit, function and length its answer must have, and that, with its CRC, is looked
 //! for at every offset of what came. Absent on purpose: time. The caller waits, gives up, and keeps the line silent.
 
-use super::cursor::Cursor;
-use super::pdu::{EXCEPTION_BIT, ReadRequest, Received};
+use super::pdu::{Received, Request};
 
-/// Every read request: unit, PDU of 5 bytes, CRC.
-const REQUEST_BYTES: usize = 8;
+/// The longest request: unit, PDU of 5 bytes, CRC.
+const REQUEST_MAX: usize = 8;
 
 /// What stands around a PDU: unit and CRC.
 const AROUND_PDU_BYTES: usize = 3;
 
-/// What stands around the data of an answer: unit, function, byte count, CRC. An exception is as long in all.
-const AROUND_DATA_BYTES: usize = 5;
-
-/// The longest answer to a read: unit, function, byte count, 250 bytes, CRC.
-const ANSWER_MAX: usize = 255;
+/// The longest answer (V1.02, section 2.5.1).
+const ANSWER_MAX: usize = 256;
 
 /// One line's side of request and answer. It looks for the awaited unit, function, length and CRC at every offset, so stray
 /// bytes before and after an answer do no harm. The caller keeps the line silent after a time-out: RTU has no transaction id.
 ///
-/// It holds at most 255 bytes: what cannot be the beginning of the answer is not kept.
+/// It holds at most 256 bytes: what cannot be the beginning of the answer is not kept.
 #[derive(Debug)]
 pub struct RtuExchange {
     local_echo: bool,
@@ -32,11 +28,11 @@ pub struct RtuExchange {
 }
 
 /// A request whose answer has not been found yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Awaited {
     unit: u8,
-    request: ReadRequest,
-    sent: [u8; REQUEST_BYTES],
+    request: Request,
+    sent: heapless::Vec<u8, REQUEST_MAX>,
     echo: Echo,
 }
 
@@ -71,16 +67,18 @@ impl RtuExchange {
     }
 
     /// The frame to send for a request; whatever came before is forgotten.
-    pub fn begin(&mut self, unit: u8, request: ReadRequest) -> heapless::Vec<u8, REQUEST_BYTES> {
-        let [function, address_high, address_low, count_high, count_low] = request.encode();
-        let body = [unit, function, address_high, address_low, count_high, count_low];
-        let [crc_low, crc_high] = crc(&body).to_le_bytes();
-        let sent = [unit, function, address_high, address_low, count_high, count_low, crc_low, crc_high];
+    pub fn begin(&mut self, unit: u8, request: impl Into<Request>) -> heapless::Vec<u8, REQUEST_MAX> {
+        let request = request.into();
+        let mut sent = heapless::Vec::new();
+        // Unit, PDU of five bytes at the most, and CRC.
+        let _ = sent.push(unit);
+        let _ = sent.extend_from_slice(&request.encode());
+        let _ = sent.extend_from_slice(&crc(&sent).to_le_bytes());
         let echo = if self.local_echo { Echo::Due } else { Echo::Possible };
-        self.awaited = Some(Awaited { unit, request, sent, echo });
+        self.awaited = Some(Awaited { unit, request, sent: sent.clone(), echo });
         self.pending.clear();
         self.skipped = false;
-        heapless::Vec::from_array(sent)
+        sent
     }
 
     /// Takes bytes as they came, and says what has come of the request that began last.
@@ -88,7 +86,7 @@ impl RtuExchange {
     /// Bytes after the answer are stray: nobody has asked for them.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
         let mut bytes = bytes;
-        while let Some(mut awaited) = self.awaited {
+        while let Some(mut awaited) = self.awaited.take() {
             let room = self.pending.capacity() - self.pending.len();
             let (taken, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
             // It fits, because no more was taken than there is room.
@@ -97,7 +95,6 @@ impl RtuExchange {
             if let Some(answer) = answer {
                 self.skipped |= !self.pending.is_empty() || !rest.is_empty();
                 self.pending.clear();
-                self.awaited = None;
                 return answer;
             }
             self.awaited = Some(awaited);
@@ -132,7 +129,7 @@ impl RtuExchange {
                 Found::Echo => {
                     self.skipped |= awaited.echo != Echo::Due;
                     awaited.echo = Echo::Past;
-                    start += REQUEST_BYTES;
+                    start += awaited.sent.len();
                 }
                 Found::Answer(pdu) => {
                     start += pdu.len() + AROUND_PDU_BYTES;
@@ -158,38 +155,21 @@ impl Awaited {
     }
 
     fn examine_answer<'a>(&self, bytes: &'a [u8]) -> Found<'a> {
-        if !self.may_begin(bytes) {
+        let Some((unit, pdu)) = bytes.split_first() else { return Found::Undecided };
+        if *unit != self.unit {
             return Found::Stray;
         }
-        match bytes.get(..self.length_of(bytes)) {
+        let length = match self.request.answer_length(pdu) {
+            Ok(Some(length)) => length + AROUND_PDU_BYTES,
+            Ok(None) => return Found::Undecided,
+            Err(_) => return Found::Stray,
+        };
+        match bytes.get(..length) {
             None => Found::Undecided,
             Some(frame) => match body_of(frame) {
                 Some([_unit, pdu @ ..]) => Found::Answer(pdu),
                 _ => Found::Stray,
             },
-        }
-    }
-
-    /// Whether an answer may begin like this: unit, function and byte count, as far as they are there.
-    fn may_begin(&self, bytes: &[u8]) -> bool {
-        let mut bytes = Cursor::new(bytes);
-        if bytes.byte().is_some_and(|unit| unit != self.unit) {
-            return false;
-        }
-        match bytes.byte() {
-            None => true,
-            Some(function) if function == self.request.function() => {
-                bytes.byte().is_none_or(|count| count == self.request.data_bytes())
-            }
-            Some(function) => function == self.request.function() | EXCEPTION_BIT,
-        }
-    }
-
-    /// How long the answer is that begins like this.
-    fn length_of(&self, bytes: &[u8]) -> usize {
-        match bytes.get(1) {
-            Some(function) if function & EXCEPTION_BIT != 0 => AROUND_DATA_BYTES,
-            _ => AROUND_DATA_BYTES + usize::from(self.request.data_bytes()),
         }
     }
 }
@@ -227,7 +207,7 @@ mod tests {
     use super::*;
     use crate::modbus::Table;
     use crate::modbus::exception::ExceptionCode;
-    use crate::modbus::pdu::{ReadReply, ReplyError};
+    use crate::modbus::pdu::{ReadReply, ReadRequest, ReplyError};
 
     fn holding(address: u16, count: u16) -> ReadRequest {
         ReadRequest::new(Table::Holding, address, count).expect("a request")

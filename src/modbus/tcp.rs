@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 use super::cursor::Cursor;
 use super::owed::Owed;
-use super::pdu::{EXCEPTION_BIT, ReadRequest, Received, ReplyError};
+use super::pdu::{EXCEPTION_BIT, Received, ReplyError, Request};
 
 /// Transaction, protocol and length: what must be known before a frame's end is.
 const PREFIX_BYTES: usize = 6;
@@ -55,7 +55,7 @@ pub struct TcpExchange {
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     unit: u8,
-    request: ReadRequest,
+    request: Request,
 }
 
 impl Default for TcpExchange {
@@ -73,7 +73,8 @@ impl Default for TcpExchange {
 
 impl TcpExchange {
     /// The frame to send for a request; whatever was outstanding is abandoned, and its late answer will be dropped.
-    pub fn begin(&mut self, unit: u8, request: ReadRequest) -> heapless::Vec<u8, 12> {
+    pub fn begin(&mut self, unit: u8, request: impl Into<Request>) -> heapless::Vec<u8, 12> {
+        let request = request.into();
         if self.awaited.is_some() {
             self.owed.abandon(self.transaction);
         }
@@ -81,21 +82,12 @@ impl TcpExchange {
             if self.transaction == *TRANSACTION_IDS.end() { *TRANSACTION_IDS.start() } else { self.transaction + 1 };
         self.awaited = Some(Awaited { unit, request });
         let [transaction_high, transaction_low] = self.transaction.to_be_bytes();
-        let [function, address_high, address_low, count_high, count_low] = request.encode();
-        heapless::Vec::from_array([
-            transaction_high,
-            transaction_low,
-            0,
-            0,
-            0,
-            6,
-            unit,
-            function,
-            address_high,
-            address_low,
-            count_high,
-            count_low,
-        ])
+        let pdu = request.encode();
+        let mut frame = heapless::Vec::new();
+        // A header of seven bytes and a PDU of five at the most.
+        let _ = frame.extend_from_slice(&[transaction_high, transaction_low, 0, 0, 0, pdu.len() as u8 + 1, unit]);
+        let _ = frame.extend_from_slice(&pdu);
+        frame
     }
 
     /// Takes bytes as they came, and says what has come of the request that began last.

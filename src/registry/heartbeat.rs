@@ -70,6 +70,7 @@ impl HeartbeatWatch {
         match reply {
             ReadReply::Registers(_) => reply.registers(offset, 1).and_then(|words| words.first().copied()),
             ReadReply::Bits(_) => reply.bit(offset).map(u16::from),
+            ReadReply::Identification(_) => None,
         }
     }
 

@@ -338,10 +338,37 @@ pub struct DeviceState {
     pub last_latency: Duration,
     /// Sensors that it refuses, and that are read apart from their neighbours.
     pub refused: Vec<RefusedSensor>,
+    /// What it says that it is, if it was asked and said so.
+    pub identity: Option<Identity>,
     /// The most registers that it gives at once, if that was found out.
     pub learnt_max_registers: Option<u16>,
     /// The most bits that it gives at once, if that was found out.
     pub learnt_max_bits: Option<u16>,
+}
+
+/// What a device says that it is (V1.1b3, section 6.21). Texts as they came, without what cannot be printed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Identity {
+    /// Who made it.
+    pub vendor: String,
+    /// Its product code.
+    pub product: String,
+    /// Its revision.
+    pub revision: String,
+}
+
+impl Identity {
+    /// Takes one object of an identification: 0 vendor, 1 product code, 2 revision. Others are not kept.
+    pub fn take(&mut self, id: u8, text: &[u8]) {
+        let place = match id {
+            0 => &mut self.vendor,
+            1 => &mut self.product,
+            2 => &mut self.revision,
+            _ => return,
+        };
+        let readable: String = String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect();
+        *place = readable.trim().to_owned();
+    }
 }
 
 /// A sensor that its device refuses.

@@ -80,6 +80,8 @@ pub struct SerialSettings {
     pub stop_bits: u8,
     /// Whether the adapter repeats to us what we send.
     pub local_echo: bool,
+    /// Whether 3.5 characters of silence part two frames above 19,200 bit/s as well, where the standard recommends 1.75 ms.
+    pub short_silence: bool,
 }
 
 /// The parity of a character.
@@ -99,10 +101,10 @@ impl SerialSettings {
         1 + u32::from(self.data_bits) + u32::from(self.parity != Parity::None) + u32::from(self.stop_bits)
     }
 
-    /// The silence that ends a frame: 3.5 characters, and 1.75 ms above 19,200 bit/s
+    /// The silence that ends a frame: 3.5 characters; above 19,200 bit/s 1.75 ms, unless all devices of the line stand less
     /// (Modbus over Serial Line V1.02, section 2.5.1.1).
     pub fn frame_silence(&self) -> Duration {
-        if self.baud > 19_200 {
+        if self.baud > 19_200 && !self.short_silence {
             return Duration::from_micros(1_750);
         }
         let bits = u64::from(self.bits_per_character());
@@ -133,6 +135,8 @@ pub struct Device {
     pub limits: ReadLimits,
     /// The register by which it shows that it lives; `None` where it has none.
     pub heartbeat: Option<Heartbeat>,
+    /// Whether it is asked what it is (function 43) when it first answers, and when it is back.
+    pub identify: bool,
     /// Its sensors, in the order of the configuration.
     pub sensors: Vec<SensorIndex>,
 }

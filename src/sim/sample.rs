@@ -61,6 +61,7 @@ fn device(id: &str, link: LinkIndex, unit: u8) -> Device {
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
         heartbeat: None,
+        identify: false,
         sensors: Vec::new(),
     }
 }
@@ -77,6 +78,7 @@ pub(crate) fn registry() -> Arc<Registry> {
         data_bits: 8,
         stop_bits: 1,
         local_echo: false,
+        short_silence: false,
     });
     let serial = registry.add_link(link("rs485-a", serial)).unwrap();
     let press = registry.add_device(device("press-plc", tcp, 1)).unwrap();

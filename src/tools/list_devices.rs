@@ -57,6 +57,9 @@ fn success() -> Value {
         "refused": {"type": "array", "items": output::closed(json!({
             "sensor_id": output::text(), "reason": output::text(), "next_try": output::moment(),
         }))},
+        "identity": {"anyOf": [{"type": "null"}, output::closed(json!({
+            "vendor": output::text(), "product": output::text(), "revision": output::text(),
+        }))]},
         "learnt_max_registers": output::count_or_null(), "learnt_max_bits": output::count_or_null(),
         "last_latency_ms": output::count_or_null(), "poll_every_ms": output::count(), "sensors": output::count(),
         "breaker": {"enum": ["closed", "open", "probing"]},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::gateway::{GATEWAY, Gateway, failed, good, mqtt, observer, plant, units};
+use crate::support::gateway::{GATEWAY, Gateway, failed, good, mqtt, observer, plant, tcp, units};
 use crate::support::peers::{self, Cable, Mosquitto, Slave, mosquitto_rr};
 
 // covers: E2, E7, A7, C10
@@ -47,6 +47,44 @@ fn two_units_share_a_line_and_one_of_them_leaves_and_returns() {
     let back = observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "good");
     assert_eq!(back["value"], -3.5);
     assert_eq!(good(&read("A_LINE1_042"))["value"], -3.5);
+}
+
+// covers: E2
+#[test]
+fn a_device_on_a_line_says_what_it_is() {
+    if !peers::available() {
+        return;
+    }
+    let cable = Cable::lay();
+    let _slave = Slave::serial(&units(), &cable.slave_end);
+    says_what_it_is(&format!("serial = \"{}\"\nbaud = 19200\nparity = \"none\"", cable.gateway_end.display()));
+}
+
+// covers: E1
+#[test]
+fn a_device_over_tcp_says_what_it_is() {
+    if !peers::available() {
+        return;
+    }
+    let slave = Slave::tcp(&units());
+    says_what_it_is(&tcp(slave.port()));
+}
+
+/// Of two devices, one is asked what it is.
+fn says_what_it_is(link: &str) {
+    let mosquitto = Mosquitto::start();
+    let plant = plant(&mqtt(mosquitto.port()), link).replace("unit = 1\n", "unit = 1\nidentify = true\n");
+    let _gateway = Gateway::run(&plant);
+    let observer = observer(mosquitto.port());
+    let expected = json!({ "vendor": "Somebody Else", "product": "PM-16", "revision": "3.16" });
+    observer.wait("the identity of the press", |message| {
+        message.topic.ends_with("/device/press/status") && message.json["identity"] == expected
+    });
+    observer.reading_after(0, "A_LINE1_050", |reading| reading["quality"] == "good");
+    let listed = good(&observer.call("list_devices", json!({})));
+    let identities: Vec<&Value> =
+        listed["items"].as_array().expect("items").iter().map(|item| &item["identity"]).collect();
+    assert_eq!(identities, [&expected, &Value::Null], "{listed}");
 }
 
 // covers: E2, E7

@@ -36,6 +36,7 @@ import time
 from pymodbus.client.mixin import ModbusClientMixin
 from pymodbus.constants import ExcCodes
 from pymodbus.framer import FramerType
+from pymodbus.pdu.device import ModbusDeviceIdentification
 from pymodbus.server import ModbusSerialServer, ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
@@ -111,7 +112,9 @@ class Slave:
         self.port = None
 
     async def listen(self):
-        common = {"trace_packet": self.trace_packet, "trace_pdu": self.trace_pdu, "ignore_missing_devices": True}
+        identity = ModbusDeviceIdentification(info={0: "Somebody Else", 1: "PM-16", 2: "3.16"})
+        common = {"trace_packet": self.trace_packet, "trace_pdu": self.trace_pdu, "ignore_missing_devices": True,
+                  "identity": identity}
         if self.arguments.serial:
             self.server = ModbusSerialServer(self.plant.devices(), framer=FramerType.RTU, port=self.arguments.serial,
                                              baudrate=self.arguments.baud, **common)

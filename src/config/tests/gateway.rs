@@ -228,7 +228,7 @@ fn an_unknown_key_is_answered_with_the_nearest_or_with_its_place() {
         r#"id = "meter""#,
         "id = \"meter\"\nxyzzy = 5",
         &[
-            "28:1: device[meter].xyzzy: unknown key in device (found xyzzy); remove it, or use one of: id, name, link, unit, poll_every, max_registers, max_bits, read_across_gaps, merge, forbidden, align, heartbeat, sensor",
+            "28:1: device[meter].xyzzy: unknown key in device (found xyzzy); remove it, or use one of: id, name, link, unit, poll_every, max_registers, max_bits, read_across_gaps, merge, forbidden, align, heartbeat, identify, sensor",
         ],
     );
     check(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::modbus::Table;
 use crate::modbus::exception::ExceptionCode;
-use crate::modbus::pdu::ReadReply;
+use crate::modbus::pdu::{ReadReply, ReadRequest};
 
 /// An exchange that has just sent the request with this transaction id.
 fn awaiting(transaction: u16, unit: u8, count: u16) -> TcpExchange {

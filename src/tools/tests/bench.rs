@@ -202,6 +202,7 @@ pub fn registry() -> Registry {
         data_bits: 8,
         stop_bits: 1,
         local_echo: false,
+        short_silence: false,
     };
     let line = add_link(&mut registry, "rs485-a", Endpoint::Serial(serial));
     let press = add_device(&mut registry, "press-plc", tcp, 1);
@@ -242,6 +243,7 @@ pub fn add_device(registry: &mut Registry, id: &str, link: LinkIndex, unit: u8) 
         poll_every: Duration::from_secs(1),
         limits: ReadLimits::default(),
         heartbeat: None,
+        identify: false,
         sensors: Vec::new(),
     };
     registry.add_device(device).expect("a new name")

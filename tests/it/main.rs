@@ -12,6 +12,7 @@ mod demo;
 mod faults;
 mod foreign_rtu;
 mod foreign_tcp;
+mod fuzzing;
 mod mcp_client;
 mod metrics;
 mod mqtt311;

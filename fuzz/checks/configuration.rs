@@ -27,7 +27,7 @@ pub fn check(text: &str) {
         }
     };
     for fault in warnings {
-        let length = (fault.line as usize).checked_sub(1).and_then(|line| lengths.get(line));
-        assert!(length.is_some_and(|length| (1..=length + 1).contains(&(fault.column as usize))), "{fault}");
+        let length = fault.line.checked_sub(1).and_then(|line| lengths.get(line));
+        assert!(length.is_some_and(|length| (1..=length + 1).contains(&fault.column)), "{fault}");
     }
 }

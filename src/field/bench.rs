@@ -45,6 +45,8 @@ pub enum Mood {
     Mute(Duration),
     /// Closes the connection instead of answering, and answers on the next one.
     ClosesOnce,
+    /// Never answers again on the connections that are open now, whatever its mood: it has forgotten them. Over TCP.
+    ForgetsConnections,
 }
 
 /// A link's task, its board, and the device that it talks to.
@@ -156,12 +158,17 @@ pub fn offline(cause: OfflineCause) -> Result<Value, Option<Fault>> {
 async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests: Arc<Mutex<Vec<(u8, u16, u16)>>>) {
     let mut frame = [0; 12];
     let opened = clock::instant();
+    let mut is_forgotten = false;
     while stream.read_exact(&mut frame).await.is_ok() {
         let (unit, function) = (frame[6], frame[7]);
         let address = u16::from_be_bytes([frame[8], frame[9]]);
         let count = u16::from_be_bytes([frame[10], frame[11]]);
         requests.lock().expect("unpoisoned").push((unit, address, count));
         let mood = moods.lock().expect("unpoisoned")[usize::from(unit) - 1];
+        is_forgotten |= mood == Mood::ForgetsConnections;
+        if is_forgotten {
+            continue;
+        }
         let mut pdu = vec![unit, function, (count * 2) as u8];
         pdu.extend((address..address + count).flat_map(u16::to_be_bytes));
         let exception = |code| vec![unit, function | 0x80, code];
@@ -171,7 +178,7 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::Late(delay) => tokio::time::sleep(delay).await,
             Mood::Exception(code) => pdu = exception(code),
             Mood::Lacks(register) if (address..address + count).contains(&register) => pdu = exception(2),
-            Mood::Lacks(_) | Mood::SaysItTwice => {}
+            Mood::Lacks(_) | Mood::SaysItTwice | Mood::ForgetsConnections => {}
             Mood::AtMost(most, 0) if count > most => continue,
             Mood::AtMost(most, code) if count > most => pdu = exception(code),
             Mood::AtMost(..) => {}

@@ -218,6 +218,35 @@ async fn case_c28_a_connection_that_dies_unseen_is_replaced_at_the_first_probe()
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_c28_a_device_that_lost_its_connections_in_a_power_cut_is_silent_at_once_and_back_on_a_new_one() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.plug_in();
+    bench.until(0, good(7)).await;
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(bench.value(0, SECOND * 2), good(7));
+    // No FIN and no RST: what is written is taken, and nothing comes. Nor is a new connection to be had.
+    bench.set_mood(1, Mood::ForgetsConnections);
+    let typed = bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    assert!(typed <= SECOND * 2, "a poll and its attempts: {typed:?}");
+    bench.until(0, offline(OfflineCause::Refused)).await;
+    tokio::time::sleep(MINUTE * 2).await;
+    assert_eq!(bench.value(0, MINUTE * 10), offline(OfflineCause::Refused), "and no old value is served");
+    bench.set_mood(1, Mood::Answers);
+    bench.plug_in();
+    let back = bench.until(0, good(7)).await;
+    assert!(back <= SECOND * 3, "{back:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_c35_with_a_pause_after_connect_the_first_request_is_answered() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]).with_connect_delay(SECOND * 5));
+    bench.set_mood(1, Mood::Deaf(SECOND * 5));
+    bench.plug_in();
+    bench.until(0, good(7)).await;
+    assert_eq!(bench.board.meters().device(DeviceIndex(0)).failures(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_c35_a_device_that_hears_nothing_at_first_is_not_left_for_a_new_connection() {
     let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
     bench.set_mood(1, Mood::Deaf(SECOND * 5));

@@ -22,6 +22,7 @@ pub struct Plan {
     limits: ReadLimits,
     heartbeat: Option<Heartbeat>,
     request_gap: Duration,
+    connect_delay: Duration,
 }
 
 impl Plan {
@@ -33,6 +34,7 @@ impl Plan {
             limits: ReadLimits::default(),
             heartbeat: None,
             request_gap: Duration::ZERO,
+            connect_delay: Duration::ZERO,
         }
     }
 
@@ -79,6 +81,11 @@ impl Plan {
         Plan { request_gap, ..self }
     }
 
+    /// The same with a pause after each connect.
+    pub fn with_connect_delay(self, connect_delay: Duration) -> Plan {
+        Plan { connect_delay, ..self }
+    }
+
     /// The same with other limits of every device.
     pub fn with(mut self, change: impl FnOnce(&mut ReadLimits)) -> Plan {
         change(&mut self.limits);
@@ -93,7 +100,7 @@ impl Plan {
             endpoint: self.endpoint.clone(),
             timeout: Duration::from_millis(300),
             request_gap: self.request_gap,
-            connect_delay: Duration::ZERO,
+            connect_delay: self.connect_delay,
             retry_max: Duration::from_secs(30),
             devices: Vec::new(),
         });

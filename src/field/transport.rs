@@ -172,3 +172,37 @@ fn explain_port(path: &str, err: &tokio_serial::Error) -> String {
     };
     format!("{path}: {err}{mend}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn case_c28_every_new_connection_finds_out_by_itself_that_the_other_side_is_gone() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
+        for _ in 0..2 {
+            let Ok(Transport::Tcp(stream)) = Transport::connect(&endpoint, Duration::from_secs(5)).await else {
+                panic!("no connection")
+            };
+            let socket = SockRef::from(&stream);
+            assert!(socket.keepalive().expect("a socket"));
+            let idle = socket.tcp_keepalive_time().expect("a socket");
+            let probes =
+                socket.tcp_keepalive_interval().expect("a socket") * socket.tcp_keepalive_retries().expect("a socket");
+            assert!(idle + probes <= Duration::from_secs(60), "{idle:?} and {probes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn case_c53_a_name_that_nobody_knows_is_no_route_and_has_an_end() {
+        let endpoint = Endpoint::Tcp { host: "plc.invalid".to_owned(), port: 502 };
+        let patience = Duration::from_secs(2);
+        let started = Instant::now();
+        let err = Transport::connect(&endpoint, patience).await.expect_err("such a name has no address");
+        assert_eq!(err.cause, OfflineCause::NoRoute);
+        assert!(err.text.contains("plc.invalid:502"), "{err}");
+        assert!(started.elapsed() < patience * 2, "{:?}", started.elapsed());
+    }
+}

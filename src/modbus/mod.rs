@@ -7,6 +7,7 @@
 mod cursor;
 pub mod exception;
 pub mod identify;
+mod owed;
 pub mod pdu;
 pub mod rtu;
 pub mod tcp;

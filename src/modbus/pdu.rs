@@ -161,6 +161,20 @@ impl Request {
         }
     }
 
+    /// Whether function and byte count of this answer agree with its length, so far as they say one.
+    ///
+    /// An answer of another size than was asked for agrees; one that was cut, or that is counted wrongly by its frame, does not.
+    /// Of an identification nothing is said: devices count its objects carelessly, and it is no value.
+    pub(super) fn length_fits(&self, pdu: &[u8]) -> bool {
+        match pdu {
+            [function, rest @ ..] if *function == self.function() | EXCEPTION_BIT => rest.len() == 1,
+            [function, count, data @ ..] if *function == self.function() => {
+                matches!(self, Request::Identify(_)) || data.len() == usize::from(*count)
+            }
+            _ => true,
+        }
+    }
+
     /// What these bytes say as the answer to this request.
     pub fn decode_reply(&self, pdu: &[u8]) -> Result<ReadReply, ReplyError> {
         let mut bytes = Cursor::new(pdu);

@@ -424,6 +424,21 @@ mod tests {
     }
 
     #[test]
+    fn case_c49_an_age_is_the_monotonic_clocks_whatever_the_wall_does_meanwhile() {
+        let start = Instant::now();
+        let days = Duration::from_secs(14 * 24 * 3600);
+        for wall in [SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + days, SystemTime::UNIX_EPOCH + days * 1_500] {
+            let mut state = SensorState::default();
+            state.answered(Sample::new(Value::Integer(7), &[7], true, Stamp { instant: start, wall }));
+            let age_after = |seconds| {
+                state.fresh(start + Duration::from_secs(seconds), Duration::from_secs(3)).ok().map(|aged| aged.age())
+            };
+            assert_eq!(age_after(2), Some(Duration::from_secs(2)));
+            assert_eq!(age_after(4), None);
+        }
+    }
+
+    #[test]
     fn a_value_may_have_moved_far_while_nobody_looked() {
         assert_eq!(taken(&[(0, 0), (10, 20), (20, 41), (100, 180)]), [true, true, false, true]);
         let start = Instant::now();

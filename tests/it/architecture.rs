@@ -41,6 +41,29 @@ fn pure_modules_know_no_socket_no_clock_and_no_runtime() {
     assert!(looked_at >= 12, "only {looked_at} files were looked at");
 }
 
+/// A gateway without a battery for its clock starts in the past, and its clock is set while it runs. So no wait, no age and
+/// no deadline may hang on the wall clock; it is read in one place, beside the monotonic one, for what people and agents read.
+#[test]
+fn case_c49_the_wall_clock_is_read_in_one_place_beside_the_monotonic_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // The commands look at what another process has stamped, and have nothing else to go by.
+    let allowed = ["src/clock.rs", "src/cli"].map(|path| root.join(path));
+    let mut looked_at = 0;
+    for source in sources(&root.join("src")) {
+        if allowed.iter().any(|allowed| source.starts_with(allowed)) {
+            continue;
+        }
+        let text = fs::read_to_string(&source).expect("a source file");
+        looked_at += 1;
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let reads_it = ["SystemTime::now", "OffsetDateTime::now", ".wall.elapsed"];
+            let found = reads_it.iter().find(|word| line.contains(*word));
+            assert!(found.is_none(), "{}: {line}", source.display());
+        }
+    }
+    assert!(looked_at >= 50, "only {looked_at} files were looked at");
+}
+
 /// The front matter of a service is read by people; the unit file must at least hold what the documentation promises.
 #[test]
 fn the_unit_tells_systemd_what_the_daemon_tells_it() {
@@ -51,6 +74,8 @@ fn the_unit_tells_systemd_what_the_daemon_tells_it() {
     {
         assert!(unit.contains(promised), "{promised}");
     }
+    // case C53: no outage of a peer, and not even exits in a row, can use up its starts.
+    assert!(unit.contains("\nStartLimitIntervalSec=0\n") && unit.contains("\nRestart=always\n"));
     // The daemon asks the kernel about its clock, and was killed for it by an earlier unit.
     assert!(unit.contains("\nSystemCallFilter=adjtimex ") && !unit.contains("\nProtectClock=yes"));
 }

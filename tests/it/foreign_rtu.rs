@@ -1,9 +1,12 @@
 //! A Modbus RTU line whose slave we did not write: pymodbus at the other end of a socat cable.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::support::gateway::{GATEWAY, Gateway, failed, good, mqtt, observer, plant, tcp, units};
 use crate::support::peers::{self, Cable, Mosquitto, Slave, mosquitto_rr};
+use crate::support::wait_for;
 
 // covers: E2, E7, A7, C10
 #[test]
@@ -89,15 +92,17 @@ fn says_what_it_is(link: &str) {
 
 // covers: E2, E7
 #[test]
-fn a_port_that_vanishes_is_a_cause_of_its_own_and_is_opened_again() {
+fn case_c52_a_port_that_vanishes_is_a_cause_of_its_own_and_is_opened_again_and_costs_nobody_anything() {
     if !peers::available() {
         return;
     }
     let mosquitto = Mosquitto::start();
     let mut cable = Cable::lay();
     let slave = Slave::serial(&units(), &cable.slave_end);
+    let mut neighbour = Slave::tcp(&units());
     let link = format!("serial = \"{}\"\nbaud = 19200\nparity = \"none\"", cable.gateway_end.display());
-    let _gateway = Gateway::run(&plant(&mqtt(mosquitto.port()), &link));
+    let plant = plant(&mqtt(mosquitto.port()), &link) + &another_link(&tcp(neighbour.port()));
+    let mut gateway = Gateway::run(&plant);
     let observer = observer(mosquitto.port());
     observer.reading_after(0, "A_LINE1_042", |reading| reading["quality"] == "good");
 
@@ -105,15 +110,78 @@ fn a_port_that_vanishes_is_a_cause_of_its_own_and_is_opened_again() {
     drop(slave);
     cable.pull();
     observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "bad");
-    let cause = crate::support::wait_for("the cause to be known", || {
+    let cause = wait_for("the cause to be known", || {
         let result = observer.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" }));
         let cause = failed(&result, "SENSOR_OFFLINE")["cause"].clone();
         (cause == "port_gone").then_some(cause)
     });
     assert_eq!(cause, "port_gone");
 
+    // Nobody is held up by the wait for the port, and the wait costs nothing: a loop over empty reads would take a whole core.
+    let mut requests = || neighbour.count()["requests"].as_u64().expect("a number");
+    let (so_far, since, spent) = (requests(), Instant::now(), gateway.process().cpu_time());
+    wait_for("twenty more reads of the neighbour", || (requests() >= so_far + 20).then_some(()));
+    let (passed, spent) = (since.elapsed(), gateway.process().cpu_time() - spent);
+    assert!(passed < Duration::from_secs(8), "twenty reads, one each 200 ms, took {passed:?}");
+    assert!(spent < passed / 4, "{spent:?} of work in {passed:?}");
+
     let mark = observer.mark();
     cable.plug_in();
     let _slave = Slave::serial(&units(), &cable.slave_end);
     observer.reading_after(mark, "A_LINE1_042", |reading| reading["quality"] == "good");
+}
+
+// covers: E2, E5, E7
+#[test]
+fn case_c53_what_cannot_be_resolved_keeps_nothing_else_from_being_read() {
+    if !peers::available() {
+        return;
+    }
+    let cable = Cable::lay();
+    let mut slave = Slave::serial(&units(), &cable.slave_end);
+    let link = format!("serial = \"{}\"\nbaud = 19200\nparity = \"none\"", cable.gateway_end.display());
+    let away = another_link("tcp = \"plc.invalid:502\"");
+
+    // Neither the broker has an address nor a device, and the line is read all the same.
+    let mut gateway = Gateway::run(&(plant("mqtt://broker.invalid:1883", &link) + &away));
+    wait_for("the line to be read", || (slave.count()["requests"].as_u64()? > 50).then_some(()));
+    gateway.assert_runs();
+    drop(gateway);
+
+    let mosquitto = Mosquitto::start();
+    let mut gateway = Gateway::run(&(plant(&mqtt(mosquitto.port()), &link) + &away));
+    let observer = observer(mosquitto.port());
+    let cause = wait_for("the cause to be known", || {
+        let result = observer.call("get_sensor_reading", json!({ "sensor_id": "A_LINE2_060" }));
+        Some(failed(&result, "SENSOR_OFFLINE")["cause"].clone())
+    });
+    assert_eq!(cause, "no_route");
+    let read = observer.call("get_sensor_reading", json!({ "sensor_id": "A_LINE1_042" }));
+    assert_eq!(good(&read)["value"], 47.3);
+    gateway.assert_runs();
+}
+
+/// Another link to unit 2, beside that of the plant.
+fn another_link(link: &str) -> String {
+    format!(
+        r#"
+[[link]]
+id = "other"
+{link}
+timeout = "500ms"
+retry_max = "1s"
+
+[[device]]
+id = "pump"
+link = "other"
+unit = 2
+poll_every = "200ms"
+
+[[device.sensor]]
+id = "A_LINE2_060"
+name = "Coolant temperature"
+read = {{ table = "holding", address = 0, type = "i16", scale = 0.1 }}
+max_age = "2s"
+"#
+    )
 }

@@ -13,6 +13,7 @@ mod faults;
 mod foreign_converter;
 mod foreign_rtu;
 mod foreign_tcp;
+mod fuzzing;
 mod mcp_client;
 mod metrics;
 mod mqtt311;

@@ -43,11 +43,11 @@ fn damage_never_becomes_another_answer_with_data() {
     let damaging = [Silence, Late, Transaction, Unit, Exception, Truncated, Noise];
     for kind in damaging {
         for seed in 0..500 {
-            let request = request(Framing::Tcp, 1);
+            let mut exchange = TcpExchange::default();
+            let frame = exchange.begin(9, ReadRequest::new(Table::Holding, 40, 2).unwrap());
+            let request = Requests::new(Framing::Tcp).receive(&frame).remove(0);
             let mut injector = always(Framing::Tcp, kind, seed);
             let bytes = in_time(&injector.decide(&request, &answer(&request, 5), Duration::ZERO));
-            let mut exchange = TcpExchange::default();
-            exchange.begin(9, ReadRequest::new(Table::Holding, 40, 2).unwrap());
             let received = exchange.receive(&bytes);
             assert!(!matches!(received, Received::Reply(Ok(_))), "{kind} {seed}: {bytes:02X?}");
         }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -32,6 +32,16 @@ impl Process {
         let stderr = child.stderr.take().expect("standard error is piped");
         keep_lines(stderr, Arc::clone(&log), |_| ());
         Process { name: name.to_owned(), orders: child.stdin.take(), child, answers, log }
+    }
+
+    /// How long the program has been at work on a processor so far.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running program");
+        // Behind the name, which may hold anything but ends at the last bracket: user and system time are the 12th and 13th.
+        let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: u64 = numbers.skip(11).take(2).map(|number| number.parse::<u64>().expect("a number")).sum();
+        // The kernel shows a hundredth of a second as one, whatever its own tick is.
+        Duration::from_millis(ticks * 10)
     }
 
     /// The next line on standard output, which holds JSON.

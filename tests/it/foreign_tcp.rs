@@ -172,5 +172,6 @@ fn a_busy_device_is_asked_three_times_at_most_and_the_wait_is_passed_on() {
         (requests >= requests_before + 30).then_some((requests - requests_before, retries - retries_before))
     });
     let first = requests - retries;
-    assert!(retries >= 1 && retries <= 2 * first + 2, "{retries} retries of {first} requests");
+    // Three reads may have been under way before the first figure was taken.
+    assert!(retries >= 1 && retries <= 2 * (first + 3), "{retries} retries of {first} requests");
 }

@@ -38,15 +38,12 @@ fn metrics_tell_a_sound_device_from_a_silent_one() {
 
     let seen = wait_for("both devices in the metrics", || {
         let seen = scrape(port);
-        (seen.get("requests_total press data")? > &3.0 && seen.get("requests_total mixer silent")? > &0.0)
-            .then_some(seen)
+        (seen.get("requests_total press data")? > &3.0 && seen.get("device_up mixer")? == &0.0).then_some(seen)
     });
     for (metric, expected) in [
         ("device_up press", 1.0),
-        ("device_up mixer", 0.0),
         ("breaker_open press", 0.0),
         ("broker_connected", 1.0),
-        ("requests_total press silent", 0.0),
         ("link_connect_failures_total", 0.0),
         ("device_sensors press", 3.0),
     ] {
@@ -57,7 +54,8 @@ fn metrics_tell_a_sound_device_from_a_silent_one() {
     assert!(seen["answer_recent_seconds press 0.5"] <= seen["answer_recent_seconds press 0.99"], "{seen:#?}");
     // A request for registers has 12 bytes over TCP, and no answer has fewer than 10.
     let answers = seen["requests_total press data"];
-    assert_eq!(seen["sent_bytes_total press"], answers * 12.0, "{seen:#?}");
+    let requests: f64 = seen.iter().filter(|(name, _)| name.starts_with("requests_total press ")).map(|of| of.1).sum();
+    assert_eq!(seen["sent_bytes_total press"], requests * 12.0, "{seen:#?}");
     assert!(seen["received_bytes_total press"] >= answers * 10.0, "{seen:#?}");
 
     let listed = good(&observer.call("list_devices", json!({})));

@@ -14,6 +14,7 @@ use crate::config::values::duration_text;
 use crate::config::{BrokerEndpoint, Config, Fault, LoadError};
 use crate::errors::chain;
 use crate::field::load::{LinkLoad, Verdict};
+use crate::memory::Need;
 use crate::modbus::words::WordOrder;
 use crate::registry::sensor::{Endpoint, Parity, Sensor};
 use crate::registry::{DeviceIndex, LinkIndex, Registry};
@@ -86,6 +87,9 @@ struct Summary {
     devices: usize,
     sensors: usize,
     requests_per_second: f64,
+    /// Beside the program itself: at work, and with every queue full.
+    memory_bytes: usize,
+    memory_bytes_at_most: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     sensor_list: Option<Vec<SensorSummary>>,
 }
@@ -130,6 +134,7 @@ impl Summary {
     fn of(config: &Config, with_sensors: bool) -> Summary {
         let registry = &config.registry;
         let links: Vec<_> = registry.links().map(|(index, _)| link_summary(registry, index)).collect();
+        let memory = Need::of(config);
         let list = || registry.sensors().map(|(_, sensor)| sensor_summary(registry, sensor)).collect();
         Summary {
             gateway: config.gateway.to_string(),
@@ -137,6 +142,8 @@ impl Summary {
             devices: registry.devices().len(),
             sensors: registry.sensors().len(),
             requests_per_second: rounded(links.iter().map(|link| link.requests_per_second).sum()),
+            memory_bytes: memory.at_work,
+            memory_bytes_at_most: memory.at_most,
             links,
             sensor_list: with_sensors.then(list),
         }
@@ -251,6 +258,11 @@ impl Summary {
             count_of(self.sensors, "sensor"),
             self.requests_per_second,
         ));
+        let megabytes = |bytes: usize| (bytes as f64 / 1e5).round() / 10.0;
+        let (at_work, at_most) = (megabytes(self.memory_bytes), megabytes(self.memory_bytes_at_most));
+        printed.push_str(&format!(
+            "memory   {at_work} MB beside the program itself; {at_most} MB at the most, with every queue full\n"
+        ));
         if let Some(sensors) = &self.sensor_list {
             printed.push('\n');
             printed.push_str(&sensor_table(sensors));
@@ -342,6 +354,7 @@ link     rs485-a: /dev/serial/by-id/usb-FTDI_FT232R_USB_UART_A10KZP45-if00-port0
          meter-main  1     2s     11       2         1
 
 total    1 link, 1 device, 11 sensors, 1 requests/s
+memory   1.8 MB beside the program itself; 47.9 MB at the most, with every queue full
 ";
         assert_eq!(rest, expected);
     }

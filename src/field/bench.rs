@@ -41,6 +41,8 @@ pub enum Mood {
     RefusesOnceThenSilent,
     /// Hears nothing so long after the connection was made, or after the last answer on a serial line.
     Deaf(Duration),
+    /// Answers on a connection that is younger; on an older one nothing comes any more. Over TCP.
+    Mute(Duration),
     /// Closes the connection instead of answering, and answers on the next one.
     ClosesOnce,
     /// Counts the bytes of one answer wrongly, and of all later ones rightly. Over TCP.
@@ -187,7 +189,8 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
                 pdu = exception(2);
             }
             Mood::Deaf(so_long) if clock::instant() - opened < so_long => continue,
-            Mood::Deaf(_) => {}
+            Mood::Mute(age) if clock::instant() - opened >= age => continue,
+            Mood::Deaf(_) | Mood::Mute(_) => {}
             Mood::MiscountsOnce(_) => moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers,
             Mood::ClosesOnce => {
                 moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers;

@@ -20,6 +20,9 @@ use crate::registry::sensor::{Endpoint, SerialSettings};
 /// A connection younger than this is not given up for silence: some devices need seconds before they answer at all.
 const SLOW_START: Duration = Duration::from_secs(5);
 
+/// After so many requests in a row without an answer a connection is taken for dead, so that the next probe makes a new one.
+const SILENT_IN_A_ROW: u32 = 2;
+
 /// The shortest patience with a connection that is being made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -229,7 +232,8 @@ impl Line {
         }
         let Some(connection) = &self.connection else { return };
         let is_old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
-        let is_half_open = connection.silent_in_a_row >= 3 && is_old && !matches!(self.endpoint, Endpoint::Serial(_));
+        let is_half_open =
+            connection.silent_in_a_row >= SILENT_IN_A_ROW && is_old && !matches!(self.endpoint, Endpoint::Serial(_));
         if is_half_open || self.framing.is_mid_frame() {
             self.connection = None;
         }

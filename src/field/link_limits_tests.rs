@@ -205,6 +205,19 @@ async fn case_c28_a_half_open_connection_is_given_up_for_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_c28_a_connection_that_dies_unseen_is_replaced_at_the_first_probe() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.set_mood(1, Mood::Mute(SECOND * 10));
+    bench.plug_in();
+    bench.until(0, good(7)).await;
+    tokio::time::sleep(SECOND * 9).await;
+    bench.until(0, offline(OfflineCause::ConnectedButSilent)).await;
+    bench.plug_in();
+    let back = bench.until(0, good(7)).await;
+    assert!(back <= SECOND, "the first rest has half a second: {back:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_c28_a_device_that_lost_its_connections_in_a_power_cut_is_silent_at_once_and_back_on_a_new_one() {
     let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
     bench.plug_in();

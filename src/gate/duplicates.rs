@@ -20,7 +20,7 @@ const ANSWERS_OF_A_CLIENT: usize = 32;
 /// How many finished answers are kept in all.
 const ANSWERS: usize = 512;
 /// How many bytes the finished answers take together.
-const BYTES: usize = 4 * 1024 * 1024;
+pub const BYTES: usize = 4 * 1024 * 1024;
 
 /// Which call; two calls with the same key are one.
 ///

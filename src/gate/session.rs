@@ -41,7 +41,7 @@ const REQUESTS: usize = 1024 + RECEIVE_MAXIMUM as usize;
 
 /// The bytes that all requests take together, from their arrival to their acknowledgement; the same rules hold when they
 /// are used up.
-const REQUEST_BYTES: usize = 8 << 20;
+pub const REQUEST_BYTES: usize = 8 << 20;
 
 /// Room for messages on their way to the client. When it is full, whoever publishes waits.
 const CLIENT_QUEUE: usize = 64;

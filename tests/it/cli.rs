@@ -4,6 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::support::free_port;
 use crate::support::gateway::{Gateway, fieldgate, mqtt, observer, plant, tcp, units, write_configuration};
 use crate::support::peers::{self, Mosquitto, Slave};
 
@@ -202,4 +203,29 @@ fn call_and_status_speak_as_an_agent() {
     let offline = status(crate::support::gateway::GATEWAY);
     assert_eq!(code(&offline), Some(1), "a gateway that has stopped is not online");
     assert_eq!(json(&offline)["status"]["status"], "offline");
+}
+
+// covers: E11
+#[test]
+fn check_says_what_memory_a_gateway_needs_and_it_needs_no_more() {
+    let sensors: String = (0..2_000)
+        .map(|number| {
+            format!(
+                "[[device.sensor]]\nid = \"A_BULK_{number:04}\"\nname = \"Number {number}\"\nunit = \"°C\"\n\
+                 read = {{ table = \"input\", address = {number}, type = \"u16\" }}\n"
+            )
+        })
+        .collect();
+    let broker = free_port();
+    let text = plant(&mqtt(broker), "tcp = \"127.0.0.1:9\"") + "[[device]]\nid = \"bulk\"\nlink = \"line\"\nunit = 3\n";
+    let mut gateway = Gateway::run(&format!("{text}{sensors}\n[sensors]\nid_format = \"*\"\n"));
+    let path = gateway.configuration().display().to_string();
+    let check = json(&fieldgate(&["check", "--json", &path]))["summary"].clone();
+    let promised = check["memory_bytes"].as_u64().unwrap_or_else(|| panic!("no memory_bytes in {check}"));
+    assert!(check["memory_bytes_at_most"].as_u64() > Some(promised), "{check}");
+    // Its links have begun to fail, so that everything is there.
+    gateway.process().wait_for_line("the device is offline");
+    let anonymous = gateway.process().memory_bytes();
+    assert!(anonymous <= promised + promised / 4, "{anonymous} bytes and not {promised}");
+    assert!(anonymous >= promised / 4, "{anonymous} bytes: a promise of {promised} says nothing");
 }

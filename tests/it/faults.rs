@@ -79,7 +79,7 @@ fn rough_course(seed: u64) -> Course {
     course
 }
 
-// covers: E1, E7, C10, D1, D2
+// covers: E1, E7, A21, C10, D1, D2
 #[tokio::test(start_paused = true)]
 async fn no_fault_makes_a_wrong_value_look_right_or_costs_a_sound_device_its_age() {
     let (seed, wanted) = (seed(), requests());
@@ -171,7 +171,7 @@ async fn the_referee_sees_a_device_without_values() {
     assert!(course.report.found > 0);
 }
 
-// covers: E1, E2, E10
+// covers: E1, E2, E10, A21
 #[tokio::test]
 async fn over_sockets_and_a_serial_port_a_value_is_right_or_there_is_none() {
     let seed = seed();

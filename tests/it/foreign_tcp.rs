@@ -143,3 +143,34 @@ fn a_register_that_the_device_does_not_have_is_the_configurations_fault() {
     let refused = failed(&scene.read("A_LINE1_042"), "MISCONFIGURED");
     assert_eq!(refused["class"], "permanent", "{refused}");
 }
+
+// covers: A9, A10, D3
+#[test]
+fn a_busy_device_is_asked_three_times_at_most_and_the_wait_is_passed_on() {
+    if !peers::available() {
+        return;
+    }
+    let mut scene = Scene::set();
+    let figures = |scene: &Scene| {
+        let listed = good(&scene.observer.call("list_devices", json!({})));
+        let press = listed["items"].as_array().and_then(|items| items.iter().find(|item| item["device"] == "press"));
+        let press = press.unwrap_or_else(|| panic!("no press in {listed}")).clone();
+        let number = |name: &str| press[name].as_u64().unwrap_or_else(|| panic!("no {name} in {press}"));
+        (number("requests"), number("retries"))
+    };
+    let mark = scene.observer.mark();
+    scene.slave.refuse(1, 6);
+    let published = scene.observer.reading_after(mark, "A_LINE1_042", |reading| reading["reason"] == "device_busy");
+    assert!(published["quality"] != "good" && published["value"].is_null(), "{published}");
+    let busy = failed(&scene.read("A_LINE1_042"), "DEVICE_BUSY");
+    assert_eq!((&busy["class"], &busy["retryable"]), (&json!("transient"), &json!(true)), "{busy}");
+    assert!(busy["retry_after_ms"].as_u64() > Some(0), "{busy}");
+
+    let (requests_before, retries_before) = figures(&scene);
+    let (requests, retries) = crate::support::wait_for("thirty more requests", || {
+        let (requests, retries) = figures(&scene);
+        (requests >= requests_before + 30).then_some((requests - requests_before, retries - retries_before))
+    });
+    let first = requests - retries;
+    assert!(retries >= 1 && retries <= 2 * first + 2, "{retries} retries of {first} requests");
+}

@@ -10,6 +10,7 @@ mod cli;
 #[cfg(feature = "embedded-broker")]
 mod demo;
 mod faults;
+mod foreign_converter;
 mod foreign_rtu;
 mod foreign_tcp;
 mod fuzzing;

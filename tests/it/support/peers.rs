@@ -209,6 +209,47 @@ impl Cable {
     }
 }
 
+/// A converter between a TCP port and a serial line that hands bytes on as they are, made by socat.
+pub struct Converter {
+    process: Process,
+    port: u16,
+}
+
+impl Converter {
+    /// Starts one at the gateway's end of a cable.
+    pub fn start(cable: &Cable) -> Converter {
+        let port = free_port();
+        Converter { process: Self::listen(port, cable), port }
+    }
+
+    fn listen(port: u16, cable: &Cable) -> Process {
+        let (from, to) = (
+            format!("TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork"),
+            format!("FILE:{},raw,echo=0", cable.gateway_end.display()),
+        );
+        let process = Process::start("socat", program("socat").arg(from).arg(to));
+        wait_for("the converter to listen", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+        process
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends it, with its connections.
+    pub fn leave(&mut self) {
+        // socat serves each connection by a process of its own.
+        self.process.kill_children();
+        self.process.kill();
+    }
+
+    /// Starts it again, on the same port.
+    pub fn come_back(&mut self, cable: &Cable) {
+        self.process = Self::listen(self.port, cable);
+    }
+}
+
 /// Calls a tool as a plain MQTT 5 program does: `mosquitto_rr` publishes one request and prints the one answer. Returns the
 /// tool's result.
 pub fn mosquitto_rr(broker: u16, gateway: &str, client: &str, tool: &str, arguments: &Value) -> Value {

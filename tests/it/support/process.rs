@@ -68,6 +68,23 @@ impl Process {
         wait_for(&format!("{} to say {text:?}", self.name), || self.log().contains(text).then_some(()));
     }
 
+    /// Ends the programs that it has started, without asking.
+    pub fn kill_children(&self) {
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it runs");
+        for child in children.split_whitespace() {
+            let _ = Command::new("kill").args(["-s", "KILL", child]).status();
+        }
+    }
+
+    /// The memory that is its own: what was allocated, and not the program's text.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux says so");
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kilobytes * 1_024
+    }
+
     /// Sends a signal by name: `TERM`, `STOP`, `CONT`.
     pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status();

@@ -45,6 +45,8 @@ pub enum Mood {
     Mute(Duration),
     /// Closes the connection instead of answering, and answers on the next one.
     ClosesOnce,
+    /// Counts the bytes of one answer wrongly, and of all later ones rightly. Over TCP.
+    MiscountsOnce(u16),
     /// Never answers again on the connections that are open now, whatever its mood: it has forgotten them. Over TCP.
     ForgetsConnections,
 }
@@ -189,12 +191,14 @@ async fn serve(mut stream: DuplexStream, moods: Arc<Mutex<Vec<Mood>>>, requests:
             Mood::Deaf(so_long) if clock::instant() - opened < so_long => continue,
             Mood::Mute(age) if clock::instant() - opened >= age => continue,
             Mood::Deaf(_) | Mood::Mute(_) => {}
+            Mood::MiscountsOnce(_) => moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers,
             Mood::ClosesOnce => {
                 moods.lock().expect("unpoisoned")[usize::from(unit) - 1] = Mood::Answers;
                 return;
             }
         }
-        let mut answer = vec![frame[0], frame[1], 0, 0, 0, pdu.len() as u8];
+        let length = if let Mood::MiscountsOnce(length) = mood { length } else { pdu.len() as u16 };
+        let mut answer = [&frame[..2], &[0, 0], &length.to_be_bytes()].concat();
         answer.extend(pdu);
         if stream.write_all(&answer).await.is_err() {
             return;

@@ -242,6 +242,22 @@ async fn a_link_keeps_its_pledges_whatever_its_devices_do() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_c19_a_damaged_length_costs_one_connection_and_the_next_request_is_answered() {
+    // Beyond all frames, too long, too short, and one that takes a byte of the answer away.
+    for length in [1_000, 71, 3, 4, 0] {
+        let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+        bench.plug_in();
+        bench.until(0, Ok(Value::Integer(7))).await;
+        bench.plug_in();
+        bench.set_mood(1, Mood::MiscountsOnce(length));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(bench.value(0, Duration::from_millis(1_400)), Ok(Value::Integer(7)), "length {length}");
+        let outcomes = bench.board.meters().device(crate::registry::DeviceIndex(0)).failures();
+        assert_eq!(outcomes, 1, "length {length}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_c40_a_device_whose_heartbeat_stands_still_is_not_believed_though_it_answers() {
     let heartbeat = crate::registry::heartbeat::Heartbeat {
         table: crate::modbus::Table::Holding,

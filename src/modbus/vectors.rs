@@ -135,6 +135,21 @@ fn case_c01_a_float_stays_a_float_and_its_scale_is_applied_to_the_number() {
 }
 
 #[test]
+fn case_c03_an_order_is_followed_and_never_guessed() {
+    // Three voltages and a current; one register too far and with swapped words two of them still look like voltages.
+    let answer = words("4366 6666 4365 CCCD 4367 199A 4086 6666");
+    let read = |order, first: usize| {
+        let value = encoding("f32", order, 2).decode(&answer[first..first + 2]).expect("a value");
+        value.to_string()
+    };
+    assert_eq!([0, 2, 4].map(|first| read("ABCD", first)), ["230.4", "229.8", "231.1"]);
+    assert_eq!([1, 3, 5].map(|first| read("CDAB", first)), ["229.4", "231.8", "4.190625"]);
+    for (order, wire) in [("ABCD", "4366 6666"), ("CDAB", "6666 4366"), ("BADC", "6643 6666"), ("DCBA", "6666 6643")] {
+        assert_eq!(encoding("f32", order, 2).decode(&words(wire)).expect("a value").to_string(), "230.4", "{order}");
+    }
+}
+
+#[test]
 fn case_c04_a_code_for_no_value_is_compared_with_the_bits() {
     let check = |data_type, code: &str, wire: &str, holds| {
         let data_type = DataType::from_name(data_type).expect("a type");

@@ -239,7 +239,9 @@ impl Converter {
 
     /// Ends it, with its connections.
     pub fn leave(&mut self) {
-        // socat serves each connection by a process of its own.
+        // socat serves each connection by a process of its own. It is stopped first, or it would serve the gateway that connects
+        // again at once by another one, which would outlive it.
+        self.process.signal("STOP");
         self.process.kill_children();
         self.process.kill();
     }

@@ -1,10 +1,11 @@
 //! What each step of a reading's way costs, step by step: `cargo bench --bench hot_path`.
 //!
-//! Each step runs for a fifth of a second, five times over, and the best of them counts: on a busy machine everything
-//! else measures the neighbours. Figures of two machines do not compare; those of two commits on one machine do.
+//! Figures of two machines do not compare; those of two commits on one machine do: `-- --save-baseline NAME`, and then
+//! `-- --baseline NAME`.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
 
 use fieldgate::clock;
 use fieldgate::config::Config;
@@ -17,7 +18,10 @@ use fieldgate::modbus::tcp::TcpExchange;
 use fieldgate::registry::Registry;
 use fieldgate::registry::reading::SensorState;
 
-fn main() {
+fn hot_path(criterion: &mut Criterion) {
+    let mut step = |name: &str, work: &mut dyn FnMut()| {
+        criterion.bench_function(name, |bencher| bencher.iter(&mut *work));
+    };
     let registry = registry();
     let (link, _) = registry.links().next().expect("a link");
     let plan = plan_link(&registry, link);
@@ -25,7 +29,7 @@ fn main() {
     let words: Vec<u8> = (0..read.request.count()).flat_map(|word| (word * 257).to_be_bytes()).collect();
 
     let mut tcp = TcpExchange::default();
-    step("Modbus/TCP: a request and its answer", || {
+    step("Modbus/TCP: a request and its answer", &mut || {
         let request = tcp.begin(1, read.request);
         let body = [&[1, 3, words.len() as u8], &words[..]].concat();
         let answer = [&request[..4], &(body.len() as u16).to_be_bytes(), &body].concat();
@@ -34,7 +38,7 @@ fn main() {
     let mut rtu = RtuExchange::new(false);
     let body = [&[1, 3, words.len() as u8], &words[..]].concat();
     let frame = [&body[..], &crc(&body).to_le_bytes()].concat();
-    step("Modbus RTU: a request and its answer", || {
+    step("Modbus RTU: a request and its answer", &mut || {
         rtu.begin(1, read.request);
         black_box(rtu.receive(&frame));
     });
@@ -43,30 +47,30 @@ fn main() {
     let Received::Reply(Ok(reply)) = rtu.receive(&frame) else { panic!("an answer") };
     let (index, sensor) = registry.sensors().next().expect("a sensor");
     let now = clock::now();
-    step("an answer's words to a sample", || {
+    step("an answer's words to a sample", &mut || {
         black_box(sensor.interpret(registers(&reply), now).expect("a value"));
     });
 
     let mut state = SensorState::default();
     state.answered(sensor.interpret(registers(&reply), now).expect("a value"));
     let mut text = Vec::new();
-    step("a reading as JSON text", || {
+    step("a reading as JSON text", &mut || {
         text.clear();
         Reading::of(sensor, &state, now).write(&mut text);
         black_box(&text);
     });
-    step("a reading as a JSON object, for a tool", || {
+    step("a reading as a JSON object, for a tool", &mut || {
         black_box(reading_json(&registry, index, &state, now));
     });
 
     let mut schedule = Schedule::new(plan.clone(), now.instant);
     let mut moment = now.instant;
-    step("the schedule: what is next, and that it was asked", || match schedule.next(moment) {
+    step("the schedule: what is next, and that it was asked", &mut || match schedule.next(moment) {
         Next::Read(place) => schedule.asked(place, moment),
         Next::Wait(until) => moment = until,
         Next::Idle => {}
     });
-    step("the plan of a link with 1,000 sensors", || {
+    step("the plan of a link with 1,000 sensors", &mut || {
         black_box(plan_link(&registry, link));
     });
 }
@@ -94,19 +98,5 @@ fn registry() -> std::sync::Arc<Registry> {
     Config::parse(&text, "bench.toml").expect("no faults").config.registry
 }
 
-/// Measures a step, and prints how long it takes.
-fn step(name: &str, mut work: impl FnMut()) {
-    const ROUND: Duration = Duration::from_millis(200);
-    const ROUNDS: usize = 5;
-    const AT_ONCE: u32 = 100;
-    let mut best = f64::MAX;
-    for _ in 0..ROUNDS {
-        let (start, mut times) = (Instant::now(), 0_u32);
-        while start.elapsed() < ROUND {
-            (0..AT_ONCE).for_each(|_| work());
-            times += AT_ONCE;
-        }
-        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(times));
-    }
-    println!("{name:<50} {best:>10.0} ns");
-}
+criterion_group!(benches, hot_path);
+criterion_main!(benches);

@@ -87,6 +87,11 @@ impl Learnt {
         apart.next_try
     }
 
+    /// The device was away and is back, perhaps as another one: every sensor that it refused is worth asking for now.
+    pub fn device_is_back(&mut self, now: Instant) {
+        self.apart.iter_mut().for_each(|apart| apart.next_try = apart.next_try.min(now));
+    }
+
     /// A sensor that is read alone was answered: whether it joins its neighbours again.
     pub fn answered(&mut self, sensor: SensorIndex) -> bool {
         let Some(place) = self.apart.iter().position(|apart| apart.sensor == sensor) else { return false };
@@ -129,6 +134,16 @@ mod tests {
         assert_eq!(pauses, [60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
         assert!(learnt.answered(SensorIndex(3)));
         assert_eq!(learnt.apart(SensorIndex(3)), None);
+    }
+
+    #[test]
+    fn what_was_refused_is_asked_for_when_the_device_is_back() {
+        let start = Instant::now();
+        let mut learnt = Learnt::default();
+        learnt.refused(SensorIndex(3), Pauses::REFUSED, start);
+        let back = start + Duration::from_secs(7);
+        learnt.device_is_back(back);
+        assert_eq!(learnt.apart(SensorIndex(3)).map(|apart| apart.next_try), Some(back));
     }
 
     #[test]

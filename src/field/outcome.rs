@@ -265,6 +265,7 @@ impl LinkTask {
         if was_away {
             self.schedule.wake(device, at.instant);
             if let Some(health) = self.devices.get_mut(&device) {
+                health.learnt.device_is_back(at.instant);
                 health.wants_identity = self.registry.device(device).identify;
             }
         }

@@ -20,9 +20,6 @@ use crate::registry::sensor::{Endpoint, SerialSettings};
 /// A connection younger than this is not given up for silence: some devices need seconds before they answer at all.
 const SLOW_START: Duration = Duration::from_secs(5);
 
-/// After so many requests in a row without an answer a connection is taken for dead, so that the next probe makes a new one.
-const SILENT_IN_A_ROW: u32 = 2;
-
 /// The shortest patience with a connection that is being made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -41,6 +38,10 @@ pub struct Line {
     /// Units of a serial line that did not answer, each until when its late answer may come: it is not asked again before.
     /// Full is impossible: one for each unit id.
     late: HashMap<u8, Instant>,
+    /// Whether the first answer on a connection has ever come at once, so that a new connection without one is a dead one.
+    starts_quickly: bool,
+    /// Whether several units are asked over it.
+    is_shared: bool,
     /// When the last byte went over the line in either direction; the gap to the next request counts from here.
     last_byte: Option<Instant>,
     /// Where connections come from instead of the endpoint.
@@ -162,6 +163,8 @@ impl Line {
             framing,
             connection: None,
             late: HashMap::new(),
+            starts_quickly: false,
+            is_shared: link.devices.len() > 1,
             last_byte: None,
             pipes: None,
             effort: Effort::default(),
@@ -195,6 +198,8 @@ impl Line {
         let Some(connection) = &mut self.connection else { return answer };
         match &answer {
             Ok(_) | Err(AskError::Exception(_)) => {
+                let age = clock::instant().saturating_duration_since(connection.opened);
+                self.starts_quickly |= !connection.answered && age <= self.connect_delay + self.timeout;
                 connection.answered = true;
                 connection.silent_in_a_row = 0;
             }
@@ -231,12 +236,22 @@ impl Line {
             }
         }
         let Some(connection) = &self.connection else { return };
-        let is_old = clock::instant().saturating_duration_since(connection.opened) >= SLOW_START;
-        let is_half_open =
-            connection.silent_in_a_row >= SILENT_IN_A_ROW && is_old && !matches!(self.endpoint, Endpoint::Serial(_));
-        if is_half_open || self.framing.is_mid_frame() {
+        if self.is_half_open(connection) || self.framing.is_mid_frame() {
             self.connection = None;
         }
+    }
+
+    /// Whether nothing comes any more on a connection, so that a new one is worth trying. One silent unit of several is no
+    /// sign of that, and neither is a device that needs some seconds before it answers on a new connection.
+    fn is_half_open(&self, connection: &Connection) -> bool {
+        if matches!(self.endpoint, Endpoint::Serial(_)) {
+            return false;
+        }
+        if !connection.answered && self.starts_quickly {
+            return connection.silent_in_a_row > 0;
+        }
+        let age = clock::instant().saturating_duration_since(connection.opened);
+        age >= SLOW_START && connection.silent_in_a_row >= if self.is_shared { 3 } else { 2 }
     }
 
     async fn connect(&mut self) -> Result<(), ConnectError> {

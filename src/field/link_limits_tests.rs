@@ -238,6 +238,18 @@ async fn case_c28_a_device_that_lost_its_connections_in_a_power_cut_is_silent_at
 }
 
 #[tokio::test(start_paused = true)]
+async fn case_c28_a_new_connection_that_is_dead_from_the_start_is_not_waited_for_by_a_device_that_answers_at_once() {
+    let bench = Bench::new(Plan::tcp(&[(7, word(1))]));
+    bench.plug_in();
+    bench.until(0, good(7)).await;
+    bench.plug_in_nobody();
+    bench.plug_in();
+    bench.set_mood(1, Mood::ClosesOnce);
+    tokio::time::sleep(SECOND * 3).await;
+    assert_eq!(bench.value(0, SECOND), good(7), "it was read again within a second and a time-out");
+}
+
+#[tokio::test(start_paused = true)]
 async fn case_c35_with_a_pause_after_connect_the_first_request_is_answered() {
     let bench = Bench::new(Plan::tcp(&[(7, word(1))]).with_connect_delay(SECOND * 5));
     bench.set_mood(1, Mood::Deaf(SECOND * 5));

@@ -6,7 +6,7 @@
 //! A length that can be true may still be false, because a gateway cut the answer short; and then the next frame's bytes take
 //! the place of those that are missing. TCP has no checksum of its own that would tell. An answer is therefore believed only
 //! if nothing speaks against it: its function and count agree with its length, no other frame can have begun inside it
-//! ([`super::owed`]), and what came behind it can begin a frame. Otherwise the connection is broken. Of an answer that was filled
+//! (module `owed`), and what came behind it can begin a frame. Otherwise the connection is broken. Of an answer that was filled
 //! up by the late answer to an earlier request this leaves one in doubt: it lacked a single byte, that byte came in one
 //! piece with it, and of the late answer's other bytes at most four did.
 

@@ -332,7 +332,8 @@ impl Line {
                 return Err(AskError::Silent);
             }
         }
-        let mut buffer = [0; LONGEST_FRAME];
+        // Room for what stands behind an answer, which may make it doubtful.
+        let mut buffer = [0; 2 * LONGEST_FRAME];
         loop {
             let read = tokio::time::timeout_at(deadline, connection.transport.read(&mut buffer)).await;
             let bytes = match read {

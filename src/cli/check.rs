@@ -25,7 +25,7 @@ use crate::registry::{DeviceIndex, LinkIndex, Registry};
     fieldgate check fieldgate.toml              faults, or a summary of links and devices\n  \
     fieldgate check --sensors fieldgate.toml    with the address of every sensor\n  \
     fieldgate check --json fieldgate.toml       the same for programs\n\n\
-    Exit codes: 0 it can be used, 1 it cannot be read, 2 it has faults.")]
+    Exit codes: 0 it can be used, 2 it has faults or cannot be read.")]
 pub struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
@@ -44,7 +44,10 @@ pub fn main(args: &CheckArgs) -> Exit {
             print!("{report}");
             exit
         }
-        Err(err) => complain(chain(&err)),
+        Err(err) => {
+            complain(chain(&err));
+            Exit::Usage
+        }
     }
 }
 
@@ -165,7 +168,8 @@ fn link_summary(registry: &Registry, index: LinkIndex) -> LinkSummary {
 
 /// Two digits behind the point are enough for people, and make sums of reciprocals readable.
 pub(super) fn rounded(number: f64) -> f64 {
-    (number * 100.0).round() / 100.0
+    // The sum of nothing is -0.
+    (number * 100.0).round() / 100.0 + 0.0
 }
 
 fn device_summary(registry: &Registry, load: &LinkLoad, index: DeviceIndex) -> DeviceSummary {

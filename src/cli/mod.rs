@@ -162,11 +162,11 @@ pub fn load(path: &Path) -> Result<Config, Exit> {
             Err(Exit::Usage)
         }
         Err(err @ LoadError::Unreadable { .. }) => {
-            let exit = complain(chain(&err));
+            complain(chain(&err));
             if path == Path::new(DEFAULT_CONFIG) {
                 eprintln!("Name a configuration with --config FILE; `fieldgate demo` needs none.");
             }
-            Err(exit)
+            Err(Exit::Usage)
         }
     }
 }

@@ -99,8 +99,9 @@ async fn read_and_print(registry: &Registry, sensor: &Sensor, args: &ReadArgs) -
 type Answer = Result<(Result<Sample, Fault>, Vec<u16>), AskError>;
 
 async fn read(line: &mut Line, unit: u8, sensor: &Sensor, address: u16) -> Answer {
-    let count = sensor.read.count().min(u16::MAX - address + 1);
+    let count = count_from(address, sensor.read.count());
     let Ok(request) = ReadRequest::new(sensor.read.table, address, count) else {
+        // What the configuration allows can be asked for; only a neighbour beyond the end cannot.
         return Ok((Err(Fault::NotANumber), Vec::new()));
     };
     let mut answer = line.ask(unit, request).await;
@@ -110,6 +111,11 @@ async fn read(line: &mut Line, unit: u8, sensor: &Sensor, address: u16) -> Answe
     let (reply, read_at) = answer?;
     let words = words(&reply, count);
     Ok((interpret(sensor, &words, read_at), words))
+}
+
+/// As many as wanted, or as there are up to the last address.
+fn count_from(address: u16, wanted: u16) -> u16 {
+    wanted.min((u16::MAX - address).saturating_add(1))
 }
 
 fn words(reply: &ReadReply, count: u16) -> Vec<u16> {
@@ -186,5 +192,17 @@ fn as_json(sensor: &Sensor, answer: &Answer, took_ms: u64) -> serde_json::Value 
             "sensor_id": sensor.id, "value": null, "quality": "bad", "reason": err.fault().reason(false),
             "message": chain(err), "duration_ms": took_ms,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_address_and_the_last_can_be_read() {
+        for (address, wanted, expected) in [(0, 1, 1), (0, 4, 4), (65_535, 1, 1), (65_535, 2, 1), (65_533, 4, 3)] {
+            assert_eq!(count_from(address, wanted), expected, "{wanted} from {address}");
+        }
     }
 }

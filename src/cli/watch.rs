@@ -61,12 +61,16 @@ async fn watch(args: &WatchArgs) -> Exit {
         (Err(exit), _) | (_, Err(exit)) => return exit,
     };
     let device = args.device.as_deref().unwrap_or("+");
-    let filter = format!("{}/reading/{device}/+", Topics::new(&gateway).base());
-    let (Ok(mut readings), Ok(mut interrupt)) =
-        (agent.subscribe(&filter).await.map_err(|err| complain(chain(&err))), signal(SignalKind::interrupt()))
-    else {
+    let topics = Topics::new(&gateway);
+    let filter = format!("{}/reading/{device}/+", topics.base());
+    let (Ok(mut statuses), Ok(mut readings), Ok(mut interrupt)) = (
+        agent.subscribe(&topics.status()).await.map_err(|err| complain(chain(&err))),
+        agent.subscribe(&filter).await.map_err(|err| complain(chain(&err))),
+        signal(SignalKind::interrupt()),
+    ) else {
         return Exit::Failed;
     };
+    let mut is_online = true;
     let as_table = args.once || (!args.json && std::io::stdout().is_terminal());
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut draw = tokio::time::interval(DRAW);
@@ -83,13 +87,26 @@ async fn watch(args: &WatchArgs) -> Exit {
                     seen.insert(topic, entry);
                 }
             },
-            _ = draw.tick(), if as_table => {
-                if args.once {
-                    print!("{}", table(&seen, clock::now()));
-                    agent.close().await;
-                    return if seen.is_empty() { complain("the broker has no readings of this gateway") } else { Exit::Done };
+            status = statuses.next() => {
+                let Some(status) = status else { return complain("the connection to the broker was lost") };
+                is_online = says_online(&status);
+                if !as_table && !is_online {
+                    eprintln!("fieldgate: {gateway} is offline, and its readings are of before");
                 }
-                print!("\x1b[H\x1b[2J{gateway}, {} sensors; Ctrl-C ends\n\n{}", seen.len(), table(&seen, clock::now()));
+            }
+            _ = draw.tick(), if as_table => {
+                let table = table(&seen, is_online, clock::now());
+                let state = if is_online { "" } else { " is OFFLINE; its last readings" };
+                if args.once {
+                    print!("{table}");
+                    agent.close().await;
+                    return match (seen.is_empty(), is_online) {
+                        (true, _) => complain("the broker has no readings of this gateway"),
+                        (false, false) => complain(format_args!("{gateway} is offline; these are its last readings")),
+                        (false, true) => Exit::Done,
+                    };
+                }
+                print!("\x1b[H\x1b[2J{gateway}{state}, {} sensors; Ctrl-C ends\n\n{table}", seen.len());
                 let _ = std::io::stdout().flush();
             }
             _ = interrupt.recv() => {
@@ -98,6 +115,12 @@ async fn watch(args: &WatchArgs) -> Exit {
             }
         }
     }
+}
+
+/// Whether the gateway says that it is there; its last will says that it is not.
+fn says_online(status: &Message) -> bool {
+    let status: Option<Value> = serde_json::from_slice(&status.payload).ok();
+    status.is_some_and(|status| status["status"] == "online")
 }
 
 /// A reading out of a message; anything else is left out.
@@ -139,8 +162,8 @@ fn age_ms(entry: &Seen, now: Stamp) -> Option<u64> {
     Some(by_the_wall.max(said + here))
 }
 
-/// A reading that is not renewed grows old before the reader's eyes.
-fn table(seen: &BTreeMap<String, Seen>, now: Stamp) -> String {
+/// A reading that is not renewed grows old before the reader's eyes. Without its gateway none is good.
+fn table(seen: &BTreeMap<String, Seen>, is_online: bool, now: Stamp) -> String {
     let rows: Vec<Vec<String>> = seen
         .values()
         .map(|entry| {
@@ -151,8 +174,8 @@ fn table(seen: &BTreeMap<String, Seen>, now: Stamp) -> String {
                 entry.device.clone(),
                 field(reading, "value"),
                 field(reading, "unit"),
-                field(reading, "quality"),
-                field(reading, "reason"),
+                if is_online { field(reading, "quality") } else { "bad".to_owned() },
+                if is_online { field(reading, "reason") } else { "stale".to_owned() },
                 age,
             ]
         })
@@ -179,8 +202,13 @@ mod tests {
         let at = Stamp { instant: std::time::Instant::now(), wall };
         let later = Stamp { instant: at.instant + Duration::from_secs(3), wall: wall + Duration::from_secs(3) };
         assert_eq!(
-            table(&BTreeMap::from([("t".to_owned(), seen(at))]), later),
+            table(&BTreeMap::from([("t".to_owned(), seen(at))]), true, later),
             "sensor       device  value  unit  quality  reason  age\nA_LINE1_042  press   47.3   °C    good     -       3.2 s\n"
+        );
+        assert_eq!(
+            table(&BTreeMap::from([("t".to_owned(), seen(at))]), false, later),
+            "sensor       device  value  unit  quality  reason  age\nA_LINE1_042  press   47.3   °C    bad      stale   3.2 s\n",
+            "without its gateway"
         );
     }
 

@@ -54,6 +54,8 @@ impl Fault {
         let before: String = line.chars().take(self.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let room = line.chars().count().saturating_sub(self.column - 1);
         let mark = "^".repeat(self.width.min(room).max(1));
+        // What steers a terminal has no business in it.
+        let line = line.replace(|c: char| c.is_control() && c != '\t', "\u{FFFD}");
         format!("{margin} |\n{number} | {line}\n{margin} | {before}{mark}\n")
     }
 }

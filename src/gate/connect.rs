@@ -190,6 +190,14 @@ pub enum Trouble {
         "another client has connected under the same client id; two gateways have the same gateway.id, or two programs the same client name"
     )]
     TakenOver,
+    /// One connection after the other was closed by the broker, each soon after it was made. Not every broker says why.
+    #[error(
+        "the broker has closed several connections soon after each was made; most likely another gateway runs with the same gateway.id ({said})"
+    )]
+    Unsteady {
+        /// What was said at the last one.
+        said: String,
+    },
     /// The broker's certificate is not to be trusted, or it speaks no TLS.
     #[error(
         "TLS with the broker fails ({said}); check broker.ca_file, the name in broker.url against the certificate, and the clock"
@@ -263,6 +271,8 @@ impl Trouble {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Retry {
     failures: u32,
+    /// Sessions in a row that the broker closed soon after they were made.
+    short_sessions: u32,
 }
 
 impl Retry {
@@ -275,6 +285,28 @@ impl Retry {
     /// A session that lasted so long was a good one, and its end starts the count anew.
     const GOOD_SESSION: Duration = Duration::from_secs(10);
 
+    /// A session that lasted less, and was closed by the other side, was cut short.
+    const SHORT_SESSION: Duration = Duration::from_secs(60);
+    /// So many of them in a row are no accident.
+    const SHORT_SESSIONS: u32 = 3;
+
+    /// What is behind the end of a session, seen with those before it.
+    pub fn judge(&mut self, trouble: Trouble, up_for: Option<Duration>) -> Trouble {
+        match (trouble, up_for) {
+            (Trouble::Away { said }, Some(up_for)) if up_for < Retry::SHORT_SESSION => {
+                self.short_sessions += 1;
+                match self.short_sessions >= Retry::SHORT_SESSIONS {
+                    true => Trouble::Unsteady { said },
+                    false => Trouble::Away { said },
+                }
+            }
+            (trouble, _) => {
+                self.short_sessions = 0;
+                trouble
+            }
+        }
+    }
+
     /// The pause after this failure of a session that was up for so long; `random` lies in 0..1.
     pub fn pause(&mut self, trouble: &Trouble, up_for: Option<Duration>, random: f64) -> Duration {
         if up_for.is_some_and(|up_for| up_for >= Retry::GOOD_SESSION) {
@@ -283,7 +315,9 @@ impl Retry {
         let doublings = self.failures.min(6);
         self.failures = self.failures.saturating_add(1);
         let base = match trouble {
-            Trouble::Away { .. } | Trouble::Protocol { .. } => (Retry::FIRST * (1 << doublings)).min(Retry::LONGEST),
+            Trouble::Away { .. } | Trouble::Unsteady { .. } | Trouble::Protocol { .. } => {
+                (Retry::FIRST * (1 << doublings)).min(Retry::LONGEST)
+            }
             Trouble::NotAuthorised { .. } | Trouble::Tls { .. } => Retry::REFUSED,
             Trouble::TakenOver => Retry::TAKEN_OVER,
         };
@@ -306,6 +340,17 @@ mod tests {
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000]);
         assert_eq!(retry.pause(&away(), Some(Duration::from_secs(1)), 0.0), Retry::LONGEST, "a flapping broker");
         assert_eq!(retry.pause(&away(), Some(Duration::from_secs(10)), 0.0), Retry::FIRST);
+    }
+
+    #[test]
+    fn sessions_that_are_cut_short_again_and_again_point_to_a_second_gateway() {
+        let mut retry = Retry::default();
+        let soon = Some(Duration::from_secs(2));
+        assert_eq!([retry.judge(away(), soon), retry.judge(away(), soon)], [away(), away()]);
+        let third = retry.judge(away(), soon);
+        assert!(third.to_string().contains("same gateway.id"), "{third}");
+        assert_eq!(retry.judge(away(), None), away(), "a broker that is not there at all is another matter");
+        assert_eq!(retry.judge(away(), Some(Duration::from_secs(600))), away());
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! parameters for an unknown method. A caller gets its id back as it wrote it and is told what was wrong, so the envelope
 //! is read here. What is deliberately absent: any method, any tool, any time.
 
+use std::fmt;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -183,7 +186,8 @@ fn parse_entry(raw: &RawValue) -> Result<Message, Fault> {
 fn parse_params(raw: Option<&RawValue>) -> Result<Map<String, Value>, String> {
     let Some(raw) = raw else { return Ok(Map::new()) };
     // The parser gives up at 128 levels, so that no nesting can overflow the stack.
-    let value = serde_json::from_str(raw.get()).map_err(|err| format!("`params` cannot be read: {err}"))?;
+    let Unambiguous(value) =
+        serde_json::from_str(raw.get()).map_err(|err| format!("`params` cannot be read: {err}"))?;
     let params = match value {
         Value::Object(params) => params,
         Value::Null => Map::new(),
@@ -192,6 +196,68 @@ fn parse_params(raw: Option<&RawValue>) -> Result<Map<String, Value>, String> {
     match params.get("_meta") {
         Some(meta) if !meta.is_object() => Err("`params._meta` must be an object".into()),
         _ => Ok(params),
+    }
+}
+
+/// A JSON value in which no object has a member twice: of two, nobody knows which one the caller meant.
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unambiguous, D::Error> {
+        struct AnyValue;
+
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = Unambiguous;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(Value::Null))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(value.into()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(value.into()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(value.into()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(value.into()))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Unambiguous, E> {
+                Ok(Unambiguous(value.into()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Unambiguous, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Unambiguous(element)) = elements.next_element()? {
+                    list.push(element);
+                }
+                Ok(Unambiguous(list.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Unambiguous, A::Error> {
+                let mut object = Map::new();
+                while let Some((name, Unambiguous(value))) = members.next_entry::<String, _>()? {
+                    if object.contains_key(&name) {
+                        return Err(serde::de::Error::custom(format_args!("{name:?} stands there twice")));
+                    }
+                    object.insert(name, value);
+                }
+                Ok(Unambiguous(object.into()))
+            }
+        }
+
+        deserializer.deserialize_any(AnyValue)
     }
 }
 
@@ -266,6 +332,9 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, "-32600 null");
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, "-32602 1");
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":7}}"#, "-32602 1");
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":"a","name":"b"}}"#, "-32602 1");
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"arguments":{"id":"a","id":"b"}}}"#, "-32602 1");
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"list":[{"id":1,"id":1}]}}"#, "-32602 1");
         assert_eq!(outline(&[0xff, 0xfe, 0x00]), ["-32700 null"]);
         assert_eq!(outline(&[b' '; MAX_REQUEST_BYTES + 1]), ["-32600 null"]);
     }

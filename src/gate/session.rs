@@ -125,6 +125,7 @@ impl Session {
             let ended = self.one_connection(&stop, &mut outage).await;
             self.connection.send_replace(None);
             let Ended::Failed { trouble, up_for } = ended else { break };
+            let trouble = retry.judge(trouble, up_for);
             self.facts.set_broker(false, Some(trouble.to_string()));
             let pause = retry.pause(&trouble, up_for, rand::random());
             outage.report(&self.settings.access.address(), &trouble, pause);

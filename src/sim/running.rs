@@ -78,7 +78,7 @@ impl RunningPlant {
                     LinkServer::Tcp { address, server: Some(TcpSlave::start(slave, link_faults, listener)) }
                 }
                 Endpoint::Serial(settings) => {
-                    let named = options.serial_dir.as_ref().map(|folder| folder.join(link.id.as_str()));
+                    let named = options.serial_dir.as_ref().map(|folder| whole_path(folder).join(link.id.as_str()));
                     let replace = named.is_some();
                     let path = named.unwrap_or_else(|| PathBuf::from(&settings.path));
                     let local_echo = settings.local_echo;
@@ -295,4 +295,9 @@ fn moved_host(options: &PlantOptions) -> Option<IpAddr> {
 /// The port of the n-th TCP link: `None` if ports stay as configured, `Some(None)` if none is left.
 fn moved_port(base: Option<u16>, nth: u16) -> Option<Option<u16>> {
     base.map(|base| if base == 0 { Some(0) } else { base.checked_add(nth) })
+}
+
+/// A path from the root, since the configuration that is written may be used from another folder.
+fn whole_path(folder: &std::path::Path) -> std::path::PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }

@@ -19,7 +19,7 @@ use crate::registry::{Registry, Sensor, SensorIndex};
 #[derive(Debug, thiserror::Error)]
 pub enum SensorOfflineError {
     /// Its device cannot be reached.
-    #[error("{} has not answered on {} since {}", place.sensor, place.link, clock_time(*since, *now))]
+    #[error("{} has been offline on {} since {}", place.sensor, place.link, clock_time(*since, *now))]
     Unreachable {
         /// Which sensor, and where it is.
         place: Place,

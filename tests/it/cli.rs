@@ -110,13 +110,13 @@ fn check_reports_every_fault_at_once_with_its_place_and_its_mend() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_could_not_be_read() {
+fn a_configuration_that_is_not_there_is_wrong_usage() {
     let file = crate::support::folder().join("absent.toml");
     let path = file.to_str().expect("text");
     // A service manager starts `run` again after a 1, and no file comes of that.
-    for (command, expected) in [("check", 1), ("run", 2)] {
+    for command in ["check", "run", "plan", "watch", "status"] {
         let output = fieldgate(&[command, "--config", path]);
-        assert_eq!(code(&output), Some(expected), "{command}");
+        assert_eq!(code(&output), Some(2), "{command}");
         assert!(stderr(&output).contains(path), "{command} names the file");
     }
 }
@@ -147,6 +147,8 @@ fn read_asks_the_device_itself() {
     let path = file.to_str().expect("text");
     let reading = json(&fieldgate(&["read", "A_LINE1_042", "--config", path, "--json"]));
     assert_eq!(reading["value"], 47.3, "without broker and daemon: {reading}");
+    let first = json(&fieldgate(&["read", "A_LINE1_050", "--config", path, "--json"]));
+    assert_eq!(first["value"], -9.7, "the register at address 0: {first}");
     let people = fieldgate(&["read", "A_LINE1_042", "--config", path]);
     assert!(stdout(&people).contains("47.3"), "{}", stdout(&people));
 

@@ -144,7 +144,7 @@ async fn a_message_says_sensor_link_and_since_when() {
     let error = bench.call(GetSensorReading, of("A_LINE1_042")).await.expect_err("offline");
     let message = error["message"].as_str().expect("a text");
     let since = error["offline_since"].as_str().expect("a time");
-    assert_eq!(message, format!("A_LINE1_042 has not answered on press-tcp since {}Z.", &since[11..19]));
+    assert_eq!(message, format!("A_LINE1_042 has been offline on press-tcp since {}Z.", &since[11..19]));
     assert_eq!(error["last_good"], Value::Null);
 }
 
@@ -330,7 +330,7 @@ fn the_offline_error_reads_as_a_sentence_about_sensor_and_link() {
     let place = Place::of(&registry, index);
     let offline =
         SensorOfflineError::Unreachable { place, cause: SILENT, since: now, next_try: None, last_good: None, now };
-    assert_eq!(offline.to_string(), "A_LINE1_042 has not answered on press-tcp since 09:15:02Z");
+    assert_eq!(offline.to_string(), "A_LINE1_042 has been offline on press-tcp since 09:15:02Z");
     let error = ToolError::from(offline).to_json();
     assert_eq!(error["offline_since"], "2026-11-30T09:15:02.381Z");
     assert_eq!(error["retry_after_ms"], 1000, "the pace of polling, where the next try is not known");

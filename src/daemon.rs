@@ -27,6 +27,7 @@ use crate::gate::topics::Topics;
 use crate::metrics::endpoint::Endpoint;
 use crate::metrics::exporter::Exporter;
 use crate::progress::{Pledge, Progress, Stuck};
+use crate::registry::count_of;
 use crate::registry::reading::DeviceStatus;
 use crate::tools::Toolbox;
 use crate::tools::dialect::catalog_json;
@@ -147,11 +148,11 @@ impl Daemon {
     pub fn summary(&self) -> String {
         let registry = &self.config.registry;
         format!(
-            "gateway {}: {} sensors on {} devices and {} links; broker {}{}",
+            "gateway {}: {} on {} and {}; broker {}{}",
             self.config.gateway,
-            registry.sensors().len(),
-            registry.devices().len(),
-            registry.links().len(),
+            count_of(registry.sensors().len(), "sensor"),
+            count_of(registry.devices().len(), "device"),
+            count_of(registry.links().len(), "link"),
             self.access.address(),
             if self.broker.is_some() { " (embedded)" } else { "" },
         )

@@ -17,7 +17,7 @@ use crate::field::load::{LinkLoad, Verdict};
 use crate::memory::Need;
 use crate::modbus::words::WordOrder;
 use crate::registry::sensor::{Endpoint, Parity, Sensor};
-use crate::registry::{DeviceIndex, LinkIndex, Registry};
+use crate::registry::{DeviceIndex, LinkIndex, Registry, count_of};
 
 /// Check a configuration: print all its faults, or what it means.
 #[derive(Debug, clap::Args)]
@@ -324,10 +324,6 @@ fn sensor_table(sensors: &[SensorSummary]) -> String {
         ]
     };
     text::table(&columns, &sensors.iter().map(row).collect::<Vec<_>>(), 0)
-}
-
-pub(super) fn count_of(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::check::{advice, count_of, endpoint_text, rounded};
+use super::check::{advice, endpoint_text, rounded};
 use super::{ConfigFile, Exit, load, text};
 use crate::config::values::duration_text;
 use crate::field::load::{LinkLoad, Verdict, bytes_of};
 use crate::field::plan::PlannedRead;
-use crate::registry::{LinkIndex, Registry};
+use crate::registry::{LinkIndex, Registry, count_of};
 
 /// Show what a configuration asks of its devices and lines, before it is deployed.
 #[derive(Debug, clap::Args)]

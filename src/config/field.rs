@@ -177,7 +177,9 @@ impl<'a, 'i> Field<'a, 'i> {
         };
         let radix = self.value().as_integer().map_or(10, |number| number.radix());
         let number = values::decimal(&text, radix);
-        if number.is_none() {
+        if number.is_none() && text.ends_with(['n', 'f']) {
+            self.fault("a number belongs here that others can be compared with", "write a number, or leave it out");
+        } else if number.is_none() {
             self.fault_alone("this number cannot be kept exactly", Some("use a number with fewer digits".into()));
         }
         number

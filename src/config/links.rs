@@ -68,6 +68,8 @@ fn endpoint(table: &TableReader<'_, '_>) -> Option<Endpoint> {
     if let [first, second, ..] = given.as_slice() {
         let field = table.optional(second)?;
         field.fault_of_key(format!("a link is either {first} or {second}"), "remove one of them, or make two links");
+        // For its faults alone.
+        let _ = serial_settings(table, None);
         return None;
     }
     let Some(key) = given.first() else {

@@ -233,7 +233,8 @@ impl LinkTask {
                 let fault = self.board.look(index, |state| state.fault());
                 let device = &self.registry.device(sensor.device).id;
                 let error = fault.map(|fault| fault.reason(true));
-                warn!(sensor_id = %sensor.id, %device, error, detail = ?fault, "the device answers, but has no value for the sensor");
+                let detail = fault.map(|fault| format!("{fault:?}"));
+                warn!(sensor_id = %sensor.id, %device, error, detail, "the device answers, but has no value for the sensor");
             }
             _ => {}
         }

@@ -355,7 +355,7 @@ fn log(client: &ClientId, head: Option<&Head>, reply: &Reply, took: Duration) {
     let method = head.map(|head| head.method.as_str());
     let tool = head.and_then(|head| head.tool.as_deref());
     let traceparent = head.and_then(|head| head.traceparent.as_deref());
-    let latency_ms = took.as_secs_f64() * 1000.0;
+    let latency_ms = (took.as_secs_f64() * 1e6).round() / 1e3;
     match reply.error.as_deref() {
         None => tracing::debug!(%client, method, tool, traceparent, latency_ms, "call answered"),
         Some(error @ ("INTERNAL" | "-32603")) => {

@@ -142,3 +142,8 @@ impl Registry {
         self.links_by_id.get(&id.parse::<LinkId>().ok()?).copied()
     }
 }
+
+/// A number of things in words, such as `1 sensor`; the plural of the noun ends with an s.
+pub fn count_of(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

@@ -374,7 +374,7 @@ fn a_scale_is_a_number_that_can_be_kept_exactly() {
         "type = \"f32\" }\nunit",
         "type = \"f32\", scale = nan }\nunit",
         &[
-            "23:66: device[press-plc].sensor[A_LINE1_042].read.scale: this number cannot be kept exactly (found nan); use a number with fewer digits",
+            "23:66: device[press-plc].sensor[A_LINE1_042].read.scale: a number belongs here that others can be compared with (found nan); write a number, or leave it out",
         ],
     );
     check(

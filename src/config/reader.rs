@@ -121,10 +121,16 @@ impl<'a, 'i> TableReader<'a, 'i> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The value of a key, if the file has it.
+    /// The value of a key, if the file has it; or that of a misspelt one, noted already, if it holds what has faults of its own.
     pub fn optional(&self, key: &'static str) -> Option<Field<'a, 'i>> {
         debug_assert!(self.keys.knows(key), "{key} is missing in keys.rs");
-        let (name, value) = self.table.get_key_value(key)?;
+        let holds_more = |value: &DeValue<'_>| matches!(value, DeValue::Table(_) | DeValue::Array(_));
+        let misspelt = || {
+            let unknown = self.table.iter().filter(|(name, _)| !self.keys.knows(name.get_ref()));
+            let mut meant = unknown.filter(|(name, _)| self.keys.meant_by(name.get_ref()) == Some(key));
+            meant.find(|(_, value)| holds_more(value.get_ref()))
+        };
+        let (name, value) = self.table.get_key_value(key).or_else(misspelt)?;
         Some(Field { notes: self.notes, key_span: name.span(), value, path: self.path_of(key) })
     }
 

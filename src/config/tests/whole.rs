@@ -70,6 +70,19 @@ fn all_faults_of_a_file_are_told_at_once() {
 }
 
 #[test]
+fn a_misspelt_table_hides_no_fault_below_it() {
+    let text = PLANT
+        .replace("[[device.sensor]]", "[[device.sensors]]")
+        .replace("address = 0", "adress = 0")
+        .replace("[[link]]", "[[links]]");
+    let faults = Config::parse(&text, "f").expect_err("a wrong file").to_string();
+    for told in ["did you mean sensor?", "did you mean address?", "did you mean link?"] {
+        assert!(faults.contains(told), "{told} in {faults}");
+    }
+    assert!(!faults.contains("there is no link"), "{faults}");
+}
+
+#[test]
 fn a_file_with_nothing_in_it_says_what_a_file_needs() {
     let faults = Config::parse("", "empty.toml").expect_err("no configuration");
     let said: Vec<String> = faults.iter().map(ToString::to_string).collect();

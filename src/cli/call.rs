@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use super::connect::AgentArgs;
 use super::{Exit, complain, runtime, text};
 use crate::errors::chain;
+use crate::gate::agent::AgentError;
+use crate::gate::jsonrpc::code;
 use crate::tools::ToolName;
 use crate::tools::spec::ParamKind;
 
@@ -60,7 +62,12 @@ async fn call(args: &CallArgs, arguments: Value) -> Exit {
     agent.close().await;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(err) => return complain(chain(&err)),
+        Err(err) => {
+            // Such as a tool that does not exist.
+            let is_wrong_usage = matches!(err, AgentError::Rpc { code, .. } if code == i64::from(code::INVALID_PARAMS));
+            let exit = complain(chain(&err));
+            return if is_wrong_usage { Exit::Usage } else { exit };
+        }
     };
     let structured = answer.get("structuredContent").unwrap_or(&answer);
     match args.json {
@@ -88,6 +95,9 @@ fn arguments(args: &CallArgs) -> Result<Value, String> {
         let (name, text) = pair
             .split_once('=')
             .ok_or_else(|| format!("{pair:?}: arguments are key=value, as in sensor_id=A_LINE1_042"))?;
+        if arguments.contains_key(name) {
+            return Err(format!("{pair:?}: {name} is given twice"));
+        }
         let kind = ToolName::from_name(&args.tool).and_then(|tool| tool.spec().param(name)).map(|param| param.kind);
         arguments.insert(name.to_owned(), typed(text, kind));
     }

@@ -95,6 +95,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     if !matches!(cli.command, Command::Run(_) | Command::Sim(_) | Command::Demo(_)) {
         end_with_the_pipe();
+        complain_of_a_full_disk();
     }
     let usual = match cli.command {
         Command::Run(_) | Command::Sim(_) => logging::OF_A_SERVICE,
@@ -148,6 +149,21 @@ impl ConfigFile {
     pub fn path(&self) -> &Path {
         self.file.as_deref().or(self.config.as_deref()).unwrap_or(Path::new(DEFAULT_CONFIG))
     }
+}
+
+/// What cannot be printed, as to a file on a full disk, ends a command with a reason and exit code 1, and not as a fault of ours.
+fn complain_of_a_full_disk() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let said = info.payload_as_str().unwrap_or_default();
+        match said.strip_prefix("failed printing to stdout: ") {
+            Some(why) => {
+                complain(format_args!("the output cannot be written: {why}"));
+                std::process::exit(1);
+            }
+            None => usual(info),
+        }
+    }));
 }
 
 /// Reads a configuration; faults are printed, and are the exit code.

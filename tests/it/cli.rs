@@ -110,6 +110,18 @@ fn check_reports_every_fault_at_once_with_its_place_and_its_mend() {
 }
 
 #[test]
+fn an_output_that_cannot_be_written_is_a_failure_with_a_reason() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_fieldgate"))
+        .args(["tools", "--format", "mcp"])
+        .stdout(full)
+        .output()
+        .expect("the program can be started");
+    assert_eq!(code(&output), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot be written"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_configuration_that_is_not_there_is_wrong_usage() {
     let file = crate::support::folder().join("absent.toml");
     let path = file.to_str().expect("text");
@@ -185,7 +197,7 @@ fn call_and_status_speak_as_an_agent() {
     let wrong = call(&["get_sensor_reading", "sensor_id=A_LINE1_024", "--json"]);
     assert_eq!(code(&wrong), Some(2), "refused arguments are wrong usage");
     assert_eq!(json(&wrong)["error"], "INVALID_ARGUMENT");
-    assert_eq!(code(&call(&["no_such_tool"])), Some(1));
+    assert_eq!(code(&call(&["no_such_tool"])), Some(2), "so is a tool that is not there");
 
     let mark = observer.mark();
     slave.fall_silent(1);

@@ -155,7 +155,7 @@ impl ConfigFile {
 fn complain_of_a_full_disk() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let said = info.payload_as_str().unwrap_or_default();
+        let said = info.payload().downcast_ref::<String>().map_or("", String::as_str);
         match said.strip_prefix("failed printing to stdout: ") {
             Some(why) => {
                 complain(format_args!("the output cannot be written: {why}"));

@@ -190,7 +190,9 @@ impl Line {
     pub async fn ask(&mut self, unit: u8, request: impl Into<Request>) -> Result<(ReadReply, Stamp), AskError> {
         let request = request.into();
         self.effort = Effort::default();
+        self.connect().await?;
         self.await_late_answer(unit).await;
+        // It may have ended meanwhile.
         self.connect().await?;
         self.pace().await;
         let answer = self.exchange(unit, request).await;
@@ -356,7 +358,8 @@ impl Line {
         }
     }
 
-    /// Before a unit is asked again that did not answer: waits until its late answer has come, or cannot come any more.
+    /// Before a unit is asked again that did not answer: waits until its late answer has come, or cannot come any more. A
+    /// converter may hand it on over a connection that was made after the request.
     async fn await_late_answer(&mut self, unit: u8) {
         let Some(end) = self.late.remove(&unit) else { return };
         let now = clock::instant();
@@ -428,4 +431,62 @@ fn characters_time(endpoint: &Endpoint, request_length: usize, request: Request)
     // Around the PDU stand the unit and the CRC.
     let time_of = |settings: &SerialSettings| settings.time_of(request_length + request.longest_answer() + 3);
     endpoint.line().map_or(Duration::ZERO, time_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::field::testing::{Plan, word};
+    use crate::modbus::Table;
+    use crate::modbus::pdu::ReadRequest;
+    use crate::modbus::rtu::crc;
+    use crate::registry::LinkIndex;
+
+    fn read(address: u16) -> ReadRequest {
+        ReadRequest::new(Table::Holding, address, 1).expect("a request")
+    }
+
+    fn answer(register: u8) -> Vec<u8> {
+        let body = [1, 3, 2, 0, register];
+        [&body[..], &crc(&body).to_le_bytes()].concat()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn case_c24_a_late_answer_on_the_next_connection_of_a_converter_is_not_the_next_ones() {
+        let registry = Plan::rtu_over_tcp(&[(0, word(1)), (100, word(1))]).registry();
+        let (mut ours, mut theirs) = (Vec::new(), std::collections::VecDeque::new());
+        for _ in 0..3 {
+            let (one, other) = tokio::io::duplex(64);
+            ours.push(one);
+            theirs.push_back(other);
+        }
+        let mut line = Line::over_pipes(registry.link(LinkIndex(0)), Pipes::new(move || theirs.pop_front()));
+        let mut request = [0; 8];
+        let [first, second, third] = &mut ours[..] else { panic!("three connections") };
+        // The device answers at once, and the converter closes the connection.
+        first.write_all(&[]).await.expect("open");
+        let (asked, _) = tokio::join!(line.ask(1, read(0)), async {
+            first.read_exact(&mut request).await.expect("a request");
+            first.write_all(&answer(7)).await.expect("open");
+        });
+        assert!(asked.is_ok());
+        first.shutdown().await.expect("open");
+        assert!(matches!(line.ask(1, read(0)).await, Err(AskError::Closed { .. })));
+        // On the next one nothing comes, and it is given up.
+        assert!(matches!(line.ask(1, read(0)).await, Err(AskError::Silent)));
+        assert!(
+            second.read_exact(&mut request).await.is_ok() && second.read(&mut request).await.is_ok_and(|end| end == 0)
+        );
+        // The answer to that request comes over the one after it.
+        let (asked, _) = tokio::join!(line.ask(1, read(100)), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            third.write_all(&answer(7)).await.expect("open");
+            third.read_exact(&mut request).await.expect("a request");
+            third.write_all(&answer(107)).await.expect("open");
+        });
+        let (reply, _) = asked.expect("an answer");
+        assert_eq!(reply.registers(0, 1), Some(&[107][..]));
+    }
 }

@@ -223,9 +223,7 @@ impl LinkTask {
         if let Some(transient) = answer.as_ref().err().and_then(AskError::transient).filter(|_| may_repeat)
             && let Some(at) = self.again(&read, transient, tries, now)
         {
-            if let Some(late) = self.late_until(read.device) {
-                self.schedule.hold(read.device, late);
-            }
+            self.hold_while_late(read.device);
             self.schedule.again(place, at);
             return;
         }
@@ -249,6 +247,13 @@ impl LinkTask {
     fn late_until(&self, device: DeviceIndex) -> Option<Instant> {
         let is_shared = self.devices.len() > 1;
         self.line.late_until(self.registry.device(device).unit).filter(|_| is_shared)
+    }
+
+    /// Has others asked while a late answer of the device may still come.
+    pub(super) fn hold_while_late(&mut self, device: DeviceIndex) {
+        if let Some(late) = self.late_until(device) {
+            self.schedule.hold(device, late);
+        }
     }
 
     /// When a read is worth repeating, if it is: after its pause, and not before a late answer could be taken for the next one.

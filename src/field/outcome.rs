@@ -292,6 +292,9 @@ impl LinkTask {
                 Err(err) => {
                     info!(device = %self.registry.device(device).id, error = %chain(err),
                         "the device does not say what it is; hint: remove identify");
+                    // What it said before may have been another device.
+                    self.board.update_device(device, clock::now(), |state| state.identity = None);
+                    self.hold_while_late(device);
                     return;
                 }
             };

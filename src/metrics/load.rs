@@ -26,7 +26,7 @@ impl Load {
         self.total += busy;
         self.advance(ended);
         let mut rest = busy;
-        let mut room = self.age(ended) - SLOT * self.newest as u32;
+        let mut room = self.age(ended).saturating_sub(SLOT * self.newest as u32);
         for back in 0..SLOTS as u64 {
             let Some(slot) = self.newest.checked_sub(back) else { break };
             let part = rest.min(room);

@@ -200,7 +200,7 @@ fn parse_params(raw: Option<&RawValue>) -> Result<Map<String, Value>, String> {
 }
 
 /// A JSON value in which no object has a member twice: of two, nobody knows which one the caller meant.
-struct Unambiguous(Value);
+pub(crate) struct Unambiguous(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Unambiguous {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unambiguous, D::Error> {

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::answer::ToolError;
 use super::page::Query;
 use super::spec::{Param, ParamKind, Rule, ToolSpec};
+use crate::gate::jsonrpc::Unambiguous;
 use crate::registry::{DeviceIndex, Registry, SensorIndex};
 use faults::Names;
 pub use faults::{ArgumentFault, cut};
@@ -127,9 +128,9 @@ fn into_members(given: Value) -> Result<Map<String, Value>, Box<ArgumentFault>> 
         Value::Object(members) => Ok(members),
         Value::Null => Ok(Map::new()),
         Value::String(text) => match serde_json::from_str(&text) {
-            Ok(Value::Object(members)) => Ok(members),
+            Ok(Unambiguous(Value::Object(members))) => Ok(members),
             Ok(_) => refuse(&text.into(), "is a string that holds JSON, but no object"),
-            Err(err) => refuse(&text.into(), &format!("is a string that holds no JSON: {err}")),
+            Err(err) => refuse(&text.into(), &format!("is a string whose JSON cannot be read: {err}")),
         },
         other => refuse(&other, "is no object"),
     }

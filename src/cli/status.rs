@@ -80,7 +80,7 @@ async fn kept(messages: &mut Messages) -> BTreeMap<String, Value> {
 }
 
 /// Whether an online status has missed three of its own renewals: then nobody knows, and the broker has not noticed.
-fn too_old(status: &Value, now: SystemTime) -> bool {
+pub(super) fn too_old(status: &Value, now: SystemTime) -> bool {
     let as_of = status.get("as_of").and_then(Value::as_str).and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     let every = status.get("renewed_every_ms").and_then(Value::as_u64);
     match (status.get("status").and_then(Value::as_str), as_of, every) {

@@ -10,6 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::connect::AgentArgs;
+use super::status::too_old;
 use super::{Exit, complain, runtime, text};
 use crate::clock;
 use crate::errors::chain;
@@ -70,7 +71,7 @@ async fn watch(args: &WatchArgs) -> Exit {
     ) else {
         return Exit::Failed;
     };
-    let mut is_online = true;
+    let mut status = None;
     let as_table = args.once || (!args.json && std::io::stdout().is_terminal());
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut draw = tokio::time::interval(DRAW);
@@ -87,14 +88,15 @@ async fn watch(args: &WatchArgs) -> Exit {
                     seen.insert(topic, entry);
                 }
             },
-            status = statuses.next() => {
-                let Some(status) = status else { return complain("the connection to the broker was lost") };
-                is_online = says_online(&status);
-                if !as_table && !is_online {
+            message = statuses.next() => {
+                let Some(message) = message else { return complain("the connection to the broker was lost") };
+                status = serde_json::from_slice(&message.payload).ok();
+                if !as_table && !is_online(status.as_ref()) {
                     eprintln!("fieldgate: {gateway} is offline, and its readings are of before");
                 }
             }
             _ = draw.tick(), if as_table => {
+                let is_online = is_online(status.as_ref());
                 let table = table(&seen, is_online, clock::now());
                 let state = if is_online { "" } else { " is OFFLINE; its last readings" };
                 if args.once {
@@ -117,10 +119,10 @@ async fn watch(args: &WatchArgs) -> Exit {
     }
 }
 
-/// Whether the gateway says that it is there; its last will says that it is not.
-fn says_online(status: &Message) -> bool {
-    let status: Option<Value> = serde_json::from_slice(&status.payload).ok();
-    status.is_some_and(|status| status["status"] == "online")
+/// Whether the gateway's last status says that it is there, and is not too old for that. Its will says that it is not; before any
+/// has come nothing is known against it.
+fn is_online(status: Option<&Value>) -> bool {
+    status.is_none_or(|status| status["status"] == "online" && !too_old(status, clock::now().wall))
 }
 
 /// A reading out of a message; anything else is left out.

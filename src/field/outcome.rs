@@ -306,7 +306,7 @@ impl LinkTask {
         }
         let Identity { vendor, product, revision } = &identity;
         info!(device = %self.registry.device(device).id, vendor, product, revision, "the device says what it is");
-        self.board.update_device(device, clock::now(), |state| state.identity = Some(identity));
+        self.board.update_device(device, clock::now(), |state| state.identity = Some(Arc::new(identity)));
     }
 
     /// The sensors that the device refuses, as the board shows them.

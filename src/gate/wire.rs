@@ -243,7 +243,7 @@ pub fn device_status_json(
     object.insert("last_answer".into(), time(state.last_answer).into());
     let refused = state.refused.iter().map(|refused| refused_json(registry, refused, now));
     object.insert("refused".into(), refused.collect());
-    object.insert("identity".into(), state.identity.as_ref().map(identity_json).into());
+    object.insert("identity".into(), state.identity.as_deref().map(identity_json).into());
     object.insert("learnt_max_registers".into(), state.learnt_max_registers.into());
     object.insert("learnt_max_bits".into(), state.learnt_max_bits.into());
     object.insert("as_of".into(), rfc3339(now.wall).into());

@@ -4,6 +4,7 @@
 //! and the only way to a value fit for an answer is [`SensorState::fresh`], which gives an [`Aged`] no older than allowed or
 //! says why not. So no path can hand out a value without its age, or an old value as a new one.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use rust_decimal::Decimal;
@@ -339,7 +340,7 @@ pub struct DeviceState {
     /// Sensors that it refuses, and that are read apart from their neighbours.
     pub refused: Vec<RefusedSensor>,
     /// What it says that it is, if it was asked and said so.
-    pub identity: Option<Identity>,
+    pub identity: Option<Arc<Identity>>,
     /// The most registers that it gives at once, if that was found out.
     pub learnt_max_registers: Option<u16>,
     /// The most bits that it gives at once, if that was found out.

@@ -117,7 +117,8 @@ fn wrong_arguments_are_answered_with_all_their_faults() {
     let mut all = faults(6, json!({ "sensor_id": 42, "unit": "kelvin", "colour": "red" }));
     all.sort();
     assert_eq!(all, ["colour", "sensor_id", "unit"], "all at once");
-    for (id, arguments) in [(7, json!(7)), (8, json!([1, 2])), (9, json!("{")), (10, json!("7"))] {
+    let twice = json!("{\"sensor_id\": \"A_LINE1_042\", \"sensor_id\": \"A_LINE1_007\"}");
+    for (id, arguments) in [(7, json!(7)), (8, json!([1, 2])), (9, json!("{")), (10, json!("7")), (12, twice)] {
         agent.send(tool_call(id, arguments));
         let answer = agent.answer(id);
         assert!(answer["result"]["isError"] == true || answer["error"]["code"].is_i64(), "{answer}");
